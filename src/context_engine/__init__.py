@@ -1,0 +1,70 @@
+"""Retrieval for applications where not everyone may read everything.
+
+Hybrid search on PostgreSQL and pgvector, with the caller's permissions inside the SQL of every leg: each caller gets
+exactly what a database holding only their documents would return.
+"""
+
+from context_engine.engine import AsyncEngine, Engine
+from context_engine.errors import (
+    ConfigError,
+    ContextEngineError,
+    InputError,
+    LegError,
+    ModelMismatch,
+    NotFound,
+    ProviderError,
+    SchemaOutOfDate,
+    StoreError,
+)
+from context_engine.model import (
+    ACL,
+    PUBLIC,
+    TRUSTED,
+    Count,
+    Document,
+    DocumentInfo,
+    Hit,
+    IngestOutcome,
+    IngestReport,
+    LegHit,
+    LegReport,
+    Policy,
+    SearchReport,
+    SearchResult,
+    StoredDocument,
+    document_id,
+)
+from context_engine.settings import Settings
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ACL",
+    "PUBLIC",
+    "TRUSTED",
+    "AsyncEngine",
+    "ConfigError",
+    "ContextEngineError",
+    "Count",
+    "Document",
+    "DocumentInfo",
+    "Engine",
+    "Hit",
+    "IngestOutcome",
+    "IngestReport",
+    "InputError",
+    "LegError",
+    "LegHit",
+    "LegReport",
+    "ModelMismatch",
+    "NotFound",
+    "Policy",
+    "ProviderError",
+    "SchemaOutOfDate",
+    "SearchReport",
+    "SearchResult",
+    "Settings",
+    "StoreError",
+    "StoredDocument",
+    "document_id",
+]

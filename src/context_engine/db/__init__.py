@@ -1,0 +1,1 @@
+"""The database: connections, transactions, migrations, the embedded server. Only this layer knows the driver."""

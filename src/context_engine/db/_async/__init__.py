@@ -1,0 +1,1 @@
+"""The asynchronous database layer; `db._sync` is generated from it."""

@@ -1,0 +1,80 @@
+"""Changes to stored documents, and the upkeep that follows writing."""
+
+from collections.abc import Sequence
+
+from context_engine.access import make_scope
+from context_engine.db._async.store import AsyncStore
+from context_engine.db.acl_rows import acl_from_row
+from context_engine.errors import ConfigError, NotFound
+from context_engine.model import ACL, TRUSTED, Policy
+from context_engine.retrieval.compose import Statement, resolve_scope
+from context_engine.sql import load
+
+_ANALYZE_AFTER = 200
+
+
+async def set_acl(store: AsyncStore, ids: Sequence[int], acl_id: int) -> None:
+    """Move documents and all their rows to another access class, in one transaction."""
+    params = {"ids": list(ids), "acl_id": acl_id}
+    async with store.write() as transaction:
+        [locked] = await transaction.run(Statement(load("write/lock_documents"), params))
+        if len(locked) < len(ids):
+            raise NotFound
+        await transaction.run(Statement(load("write/set_acl"), params))
+
+
+async def delete(store: AsyncStore, ids: Sequence[int]) -> int:
+    """Delete documents; chunks and embeddings go with them."""
+    params = {"ids": list(ids)}
+    async with store.write() as transaction:
+        await transaction.run(Statement(load("write/lock_documents"), params))
+        return await transaction.affected(Statement(load("write/delete_documents"), params))
+
+
+async def policies(store: AsyncStore) -> dict[str, ACL]:
+    """List every policy."""
+    rows = await store.query(Statement(load("admin/policies")))
+    return {row[0]: acl_from_row(row[1:]) for row in rows}
+
+
+async def document_acl(store: AsyncStore, document_id: int) -> ACL | Policy:
+    """Tell a document's ACL."""
+    params = {"document_id": document_id}
+    rows = await store.query(Statement(load("admin/document_acl"), params))
+    if not rows:
+        raise NotFound
+    [row] = rows
+    return Policy(row[0]) if row[0] is not None else acl_from_row(row[1:])
+
+
+async def settle(store: AsyncStore, written: int) -> None:
+    """Tidy up after writing: fold the tally, refresh statistics, build the vector index once it is worth it."""
+    name = {"schema_name": store.settings.schema_name}
+    async with store.write() as transaction:
+        await transaction.run(Statement(load("admin/fold_tally"), name))
+    if written >= _ANALYZE_AFTER:
+        schema = store.settings.schema_name
+        indexes = {
+            "lexeme_index": f'"{schema}".chunk_lexemes',
+            "lexicon_index": f'"{schema}".lexicon_trigrams',
+        }
+        try:
+            await store.query(Statement(load("admin/settle"), indexes))
+            await store.query(Statement(load("admin/analyze")))
+        except ConfigError:
+            pass  # a role that owns no table leaves upkeep to autovacuum
+    await ensure_vector_index(store)
+
+
+async def ensure_vector_index(store: AsyncStore) -> bool:
+    """Build the vector index, concurrently, when some caller could see more chunks than are scanned exactly.
+
+    Returns:
+        Whether an index was built by this call.
+    """
+    [(_, _, chunks)] = await store.query(resolve_scope(make_scope(TRUSTED)))
+    if chunks <= store.settings.ann_exact_threshold:
+        return False
+    index = {"vector_index": f'"{store.settings.schema_name}".embedding_hnsw'}
+    [(valid, _)] = await store.query(Statement(load("admin/vector_index_state"), index))
+    return False if valid else await store.build_vector_index()

@@ -1,0 +1,81 @@
+# Generated from db/_async/maintain.py by tools/unasync.py: change that file instead.
+"""Changes to stored documents, and the upkeep that follows writing."""
+
+from collections.abc import Sequence
+
+from context_engine.access import make_scope
+from context_engine.db._sync.store import Store
+from context_engine.db.acl_rows import acl_from_row
+from context_engine.errors import ConfigError, NotFound
+from context_engine.model import ACL, TRUSTED, Policy
+from context_engine.retrieval.compose import Statement, resolve_scope
+from context_engine.sql import load
+
+_ANALYZE_AFTER = 200
+
+
+def set_acl(store: Store, ids: Sequence[int], acl_id: int) -> None:
+    """Move documents and all their rows to another access class, in one transaction."""
+    params = {"ids": list(ids), "acl_id": acl_id}
+    with store.write() as transaction:
+        [locked] = transaction.run(Statement(load("write/lock_documents"), params))
+        if len(locked) < len(ids):
+            raise NotFound
+        transaction.run(Statement(load("write/set_acl"), params))
+
+
+def delete(store: Store, ids: Sequence[int]) -> int:
+    """Delete documents; chunks and embeddings go with them."""
+    params = {"ids": list(ids)}
+    with store.write() as transaction:
+        transaction.run(Statement(load("write/lock_documents"), params))
+        return transaction.affected(Statement(load("write/delete_documents"), params))
+
+
+def policies(store: Store) -> dict[str, ACL]:
+    """List every policy."""
+    rows = store.query(Statement(load("admin/policies")))
+    return {row[0]: acl_from_row(row[1:]) for row in rows}
+
+
+def document_acl(store: Store, document_id: int) -> ACL | Policy:
+    """Tell a document's ACL."""
+    params = {"document_id": document_id}
+    rows = store.query(Statement(load("admin/document_acl"), params))
+    if not rows:
+        raise NotFound
+    [row] = rows
+    return Policy(row[0]) if row[0] is not None else acl_from_row(row[1:])
+
+
+def settle(store: Store, written: int) -> None:
+    """Tidy up after writing: fold the tally, refresh statistics, build the vector index once it is worth it."""
+    name = {"schema_name": store.settings.schema_name}
+    with store.write() as transaction:
+        transaction.run(Statement(load("admin/fold_tally"), name))
+    if written >= _ANALYZE_AFTER:
+        schema = store.settings.schema_name
+        indexes = {
+            "lexeme_index": f'"{schema}".chunk_lexemes',
+            "lexicon_index": f'"{schema}".lexicon_trigrams',
+        }
+        try:
+            store.query(Statement(load("admin/settle"), indexes))
+            store.query(Statement(load("admin/analyze")))
+        except ConfigError:
+            pass  # a role that owns no table leaves upkeep to autovacuum
+    ensure_vector_index(store)
+
+
+def ensure_vector_index(store: Store) -> bool:
+    """Build the vector index, concurrently, when some caller could see more chunks than are scanned exactly.
+
+    Returns:
+        Whether an index was built by this call.
+    """
+    [(_, _, chunks)] = store.query(resolve_scope(make_scope(TRUSTED)))
+    if chunks <= store.settings.ann_exact_threshold:
+        return False
+    index = {"vector_index": f'"{store.settings.schema_name}".embedding_hnsw'}
+    [(valid, _)] = store.query(Statement(load("admin/vector_index_state"), index))
+    return False if valid else store.build_vector_index()

@@ -1,0 +1,254 @@
+# Generated from db/_async/store.py by tools/unasync.py: change that file instead.
+"""Connections and transactions: one snapshot a read, pipelined; nothing set outlives its transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from typing import Any, LiteralString
+
+from psycopg import Connection, Cursor, sql
+from psycopg.rows import TupleRow
+from psycopg_pool import ConnectionPool
+
+from context_engine.db import copy_format
+from context_engine.db.errors import translated
+from context_engine.errors import ConfigError, StoreError
+from context_engine.retrieval.compose import Statement
+from context_engine.settings import StorageSettings
+from context_engine.sql import load
+
+Row = tuple[Any, ...]
+
+_SET: LiteralString = "SELECT set_config(%s, %s, true)"
+_BEGIN_READ: LiteralString = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_BEGIN_WRITE: LiteralString = "BEGIN ISOLATION LEVEL READ COMMITTED"
+_PREPARE: LiteralString = (
+    "SELECT set_config('search_path', %s, true), set_config('plan_cache_mode', 'force_custom_plan', true),"
+    " set_config('statement_timeout', %s, true)"
+)
+
+
+class Transaction:
+    """One transaction on one connection. Its first batch of statements opens it, in the same round trip."""
+
+    def __init__(
+        self, store: Store, connection: Connection[TupleRow], begin: LiteralString
+    ) -> None:
+        self._store = store
+        self._connection = connection
+        self._begin = begin
+        self._begun = False
+
+    def _open(self) -> None:
+        if not self._begun:
+            self._begun = True
+            self._connection.execute(self._begin)
+            self._connection.execute(_PREPARE, self._store.session_values)
+
+    def run(self, *statements: Statement) -> list[list[Row]]:
+        """Run statements in one round trip, each with its own settings; returns the rows of each."""
+        cursors: list[Cursor[TupleRow]] = []
+        with self._connection.pipeline():
+            self._open()
+            for statement in statements:
+                for name, value in statement.settings.items():
+                    self._connection.execute(_SET, (name, value))
+                text = self._store.render(statement.text)
+                cursors.append(self._connection.execute(text, statement.params))
+                for name in statement.settings:
+                    self._connection.execute("SET LOCAL " + _resettable(name) + " TO DEFAULT")
+        return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
+
+    def affected(self, statement: Statement) -> int:
+        """Run one statement and return how many rows it touched."""
+        with self._connection.pipeline():
+            self._open()
+            cursor = self._connection.execute(self._store.render(statement.text), statement.params)
+        return cursor.rowcount
+
+    def attempt(self, statement: Statement) -> list[Row]:
+        """Run one statement that may fail without ending the transaction."""
+        self.run(Statement("SAVEPOINT attempt"))
+        try:
+            [rows] = self.run(statement)
+        except Exception:
+            self.run(Statement("ROLLBACK TO SAVEPOINT attempt"))
+            raise
+        return rows
+
+    def script(self, text: LiteralString, **parts: sql.Composable) -> None:
+        """Run several statements without parameters."""
+        with self._connection.pipeline():
+            self._open()
+        self._connection.execute(self._store.render(text, **parts))
+
+    def create_extension(self, name: str) -> None:
+        """Create an extension in the schema that the server chooses."""
+        self._connection.execute("SET LOCAL search_path TO DEFAULT")
+        self._connection.execute(sql.SQL("CREATE EXTENSION {}").format(sql.Identifier(name)))
+
+    def copy(self, name: LiteralString, rows: Iterable[bytes]) -> None:
+        """Load rows in binary COPY format through the COPY statement in `sql/<name>.sql`."""
+        with self._connection.pipeline():
+            self._open()
+        cursor = self._connection.cursor()
+        with cursor.copy(self._store.render(load(name))) as copy:
+            copy.write(copy_format.HEADER)
+            copy.write(b"".join(rows))
+            copy.write(copy_format.TRAILER)
+
+    def commit(self) -> None:
+        """Commit; deferred constraints are checked here."""
+        if self._begun:
+            self._begun = False
+            self._connection.execute("COMMIT")
+
+    def rollback(self) -> None:
+        """Undo everything since the transaction began."""
+        if self._begun:
+            self._begun = False
+            self._connection.execute("ROLLBACK")
+
+
+def _resettable(name: str) -> LiteralString:
+    names: tuple[LiteralString, ...] = (
+        "enable_seqscan",
+        "enable_sort",
+        "enable_bitmapscan",
+        "hnsw.ef_search",
+        "hnsw.iterative_scan",
+        "hnsw.max_scan_tuples",
+        "hnsw.scan_mem_multiplier",
+        "pg_trgm.similarity_threshold",
+    )
+    return names[names.index(name)]
+
+
+class Store:
+    """A database: its pool, its schema, and the extensions' place in it."""
+
+    def __init__(self, url: str, settings: StorageSettings) -> None:
+        self.settings = settings
+        self.session_values: tuple[str, str] = ("pg_catalog", "0")
+        self._schema = sql.Identifier(settings.schema_name)
+        self._vector_schema = sql.Identifier("public")
+        self._rendered: dict[str, bytes] = {}
+        self._pool = ConnectionPool(
+            url,
+            min_size=1,
+            max_size=settings.pool_size,
+            open=False,
+            timeout=settings.connect_timeout_s,
+            name="context-engine",
+            # No prepared statements: they break behind a pooler in transaction mode, and plans are custom anyway.
+            kwargs={"autocommit": True, "prepare_threshold": None},
+        )
+
+    def open(self) -> None:
+        """Open the pool and make sure that a connection can be had."""
+        with translated():
+            self._pool.open()
+            try:
+                self._pool.wait(self.settings.connect_timeout_s)
+            except BaseException:
+                self._pool.close()
+                raise
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._pool.close()
+
+    def render(self, text: LiteralString, **parts: sql.Composable) -> bytes:
+        """Write the schema's name, and other quoted parts, into a statement."""
+        rendered = None if parts else self._rendered.get(text)
+        if rendered is None:
+            names = {"schema": self._schema, "vector_schema": self._vector_schema, **parts}
+            rendered = sql.SQL(text).format(**names).as_bytes(None)
+            if not parts:
+                self._rendered[text] = rendered
+        return rendered
+
+    def locate_extensions(self) -> None:
+        """Find the schemas of the extensions and put them, and nothing else, on the search path.
+
+        Raises:
+            ConfigError: when pgvector or pg_trgm is not installed, or pgvector is too old.
+        """
+        rows = self.query(Statement(load("admin/extensions")))
+        found = {name: (schema, version) for name, schema, version in rows}
+        missing = [name for name in ("vector", "pg_trgm") if name not in found]
+        if missing:
+            raise ConfigError(
+                f"the database lacks the extension {' and '.join(missing)}: run `context-engine migrate` as a role "
+                "that may create extensions"
+            )
+        version = str(found["vector"][1])
+        if tuple(int(part) for part in version.split(".")[:2]) < (0, 8):
+            raise ConfigError(f"pgvector {version} is too old: 0.8 or newer is needed")
+        schemas = sorted({str(found[name][0]) for name in ("vector", "pg_trgm")})
+        path = ", ".join(['"' + name.replace('"', '""') + '"' for name in schemas])
+        self._vector_schema = sql.Identifier(str(found["vector"][0]))
+        timeout_ms = str(round(self.settings.statement_timeout_s * 1000))
+        self.session_values = (f"pg_catalog, {path}", timeout_ms)
+
+    @contextmanager
+    def read(self) -> Generator[Transaction]:
+        """Open a read-only transaction on one snapshot."""
+        with self._transaction(_BEGIN_READ) as transaction:
+            yield transaction
+
+    @contextmanager
+    def write(self) -> Generator[Transaction]:
+        """Open a transaction that commits when the block ends well."""
+        with self._transaction(_BEGIN_WRITE) as transaction:
+            yield transaction
+
+    @contextmanager
+    def _transaction(self, begin: LiteralString) -> Generator[Transaction]:
+        with translated():
+            with self._pool.connection() as connection:
+                transaction = Transaction(self, connection, begin)
+                try:
+                    yield transaction
+                    transaction.commit()
+                finally:
+                    if not connection.closed:
+                        transaction.rollback()
+
+    def query(self, statement: Statement) -> list[Row]:
+        """Run one statement by itself, outside any transaction block."""
+        with translated():
+            with self._pool.connection() as connection:
+                cursor = connection.execute(self.render(statement.text), statement.params)
+                return cursor.fetchall() if cursor.description else []
+
+    def build_vector_index(self) -> bool:
+        """Build the vector index without blocking writers; whoever comes while it is built leaves it to the first.
+
+        Returns:
+            Whether this call built it.
+        """
+        name = {"schema_name": self.settings.schema_name}
+        build = self.render(
+            load("admin/create_vector_index"),
+            hnsw_m=sql.Literal(self.settings.hnsw_m),
+            hnsw_ef_construction=sql.Literal(self.settings.hnsw_ef_construction),
+        )
+        with translated():
+            with self._pool.connection() as connection:
+                cursor = connection.execute(self.render(load("admin/try_lock_vector_index")), name)
+                if (cursor.fetchone()) != (True,):
+                    return False
+                try:
+                    # What an interrupted build left behind is not valid, and in the way.
+                    connection.execute(self.render(load("admin/drop_vector_index")))
+                    connection.execute(build)
+                finally:
+                    connection.execute(self.render(load("admin/unlock_vector_index")), name)
+        return True
+
+    def check_open(self) -> None:
+        """Raise unless the pool is open."""
+        if self._pool.closed:
+            raise StoreError("the engine is closed")

@@ -1,0 +1,53 @@
+"""Turn the driver's errors into ours. The driver's text stays in `__cause__`, out of every message."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import psycopg
+from psycopg import errors as pg
+from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
+
+from context_engine.errors import ConfigError, SchemaOutOfDate, StoreError
+
+
+def translate(error: Exception) -> Exception:
+    """Return our error for a driver's."""
+    state = getattr(error, "sqlstate", None) or "no SQLSTATE"
+    match error:
+        case pg.UndefinedTable() | pg.UndefinedColumn() | pg.InvalidSchemaName():
+            return SchemaOutOfDate("the tables are missing or old: run `context-engine migrate`")
+        case pg.InsufficientPrivilege():
+            return ConfigError("the database role lacks a privilege that this call needs")
+        case pg.QueryCanceled():
+            return StoreError(
+                "the statement ran into storage.statement_timeout_s or was cancelled",
+                retryable=True,
+            )
+        case PoolTimeout() | TooManyRequests():
+            return StoreError(
+                "no database connection became free in time: raise storage.pool_size",
+                retryable=True,
+            )
+        case PoolClosed():
+            return StoreError("the engine is closed")
+        case pg.DiskFull() | pg.OutOfMemory() | pg.ConfigurationLimitExceeded():
+            return StoreError(f"the database is out of a resource ({state})", retryable=True)
+        case pg.SerializationFailure() | pg.DeadlockDetected():
+            return StoreError("the transaction met another one: try again", retryable=True)
+        case psycopg.OperationalError() | psycopg.InterfaceError():
+            return StoreError(
+                f"the database cannot be reached or went away ({state})", retryable=True
+            )
+        case _:
+            return StoreError(f"the database refused a statement ({state})")
+
+
+@contextmanager
+def translated() -> Generator[None]:
+    """Raise our errors for the driver's."""
+    try:
+        yield
+    except (psycopg.Error, PoolTimeout, PoolClosed, TooManyRequests) as error:
+        raise translate(error) from error

@@ -1,0 +1,37 @@
+"""What a database was filled with, compared with what would fill it now."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from context_engine.errors import ConfigError, ModelMismatch
+
+MAX_DIMENSION: Final = 4_000
+"""The most that pgvector can index in half precision, and that fits one page without TOAST."""
+
+
+def check_dimension(dimension: int) -> None:
+    """Refuse a dimension that the embedding table cannot hold in one page."""
+    if not 1 <= dimension <= MAX_DIMENSION:
+        raise ConfigError(
+            f"the embedding model has {dimension} dimensions; 1 to {MAX_DIMENSION} can be stored and indexed. "
+            "Use a smaller model, or ask the provider for shortened vectors"
+        )
+
+
+def check_facts(stored: Mapping[str, Any], wanted: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return the facts that are not recorded yet.
+
+    Raises:
+        ModelMismatch: when a recorded fact differs, naming both.
+    """
+    for name, facts in wanted.items():
+        if name in stored and dict(stored[name]) != dict(facts):
+            raise ModelMismatch(
+                f"this database was filled with {name} {_describe(stored[name])}, not {_describe(facts)}: "
+                "open it with the same one, or fill a new database"
+            )
+    return [name for name in wanted if name not in stored]
+
+
+def _describe(facts: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in facts.items())

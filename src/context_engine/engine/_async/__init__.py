@@ -1,0 +1,1 @@
+"""The asynchronous engine; `engine._sync` is generated from it."""

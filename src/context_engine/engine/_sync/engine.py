@@ -1,0 +1,343 @@
+# Generated from engine/_async/engine.py by tools/unasync.py: change that file instead.
+"""The engine: what a program holds on to."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from context_engine.access import (
+    Filters,
+    Scope,
+    check_document_id,
+    make_scope,
+    normalise_acl,
+    normalise_name,
+    normalise_rule,
+)
+from context_engine.db._sync import maintain
+from context_engine.db._sync.migrate import is_fresh, migrate, register
+from context_engine.db._sync.store import Store
+from context_engine.db.threads import in_thread
+from context_engine.engine import arguments
+from context_engine.engine._sync.acls import AccessClasses
+from context_engine.engine._sync.ingest import Ingestor, Progress
+from context_engine.engine._sync.search import Searcher, SearchRequest
+from context_engine.engine.embedded import start_embedded
+from context_engine.errors import InputError, NotFound, ProviderError
+from context_engine.model import (
+    ACL,
+    AclLike,
+    Count,
+    Document,
+    DocumentInfo,
+    IngestReport,
+    LegName,
+    Policy,
+    Principals,
+    SearchResult,
+    StoredDocument,
+)
+from context_engine.models.embedder import Embedder, as_embedder, embed_query
+from context_engine.retrieval.compose import Visibility, compose, resolve_scope
+from context_engine.retrieval.query import read_question
+from context_engine.settings import Settings
+from context_engine.text.analyse import ANALYSER_VERSION, Analyser
+
+_PAGE = 500
+
+
+class Engine:
+    """Permission-aware hybrid retrieval over one database.
+
+    Opens at the first call, or as a context manager; close it to give its connections back. One engine serves many
+    callers at once.
+
+    Args:
+        database_url: a PostgreSQL URL; without one, the embedded server starts.
+        data_dir: where the embedded server keeps its data; `CONTEXT_ENGINE_DATA_DIR` or the user's data directory
+            when left out.
+        embedder: anything with `name`, `dim`, `embed_documents` and `embed_query`; the local model when left out.
+        settings: all settings; read from variables and the TOML file when left out.
+    """
+
+    def __init__(
+        self,
+        database_url: str | None = None,
+        data_dir: str | Path | None = None,
+        embedder: object | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        self.settings = settings or Settings()
+        self._url = database_url or self.settings.database_url
+        self._data_dir = Path(data_dir) if data_dir else self.settings.data_dir
+        self._embedder: Embedder = as_embedder(embedder or arguments.default_embedder())
+        self._analyser = Analyser(self.settings.analyser.language)
+        self._lock = threading.Lock()
+        self._opened: _Opened | None = None
+
+    def __enter__(self) -> Self:
+        self._open()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _open(self) -> _Opened:
+        with self._lock:
+            if self._opened is None:
+                self._opened = self._connect()
+            return self._opened
+
+    def _connect(self, upgrade: bool = False) -> _Opened:
+        server = None
+        url = self._url
+        if url is None:
+            server = in_thread(start_embedded, self._data_dir)
+            url = server.url()
+        store = Store(url, self.settings.storage)
+        try:
+            store.open()
+            applied: list[str] = []
+            if upgrade or is_fresh(store):
+                applied = migrate(store)
+            store.locate_extensions()
+            register(store, arguments.facts(self._embedder, self.settings, ANALYSER_VERSION))
+        except BaseException:
+            store.close()
+            if server is not None:
+                in_thread(server.close)
+            raise
+        return _Opened(self, store, server, applied)
+
+    def close(self) -> None:
+        """Close the pool, and the embedded server when this was its last user."""
+        with self._lock:
+            opened, self._opened = self._opened, None
+        if opened is not None:
+            opened.store.close()
+            if opened.server is not None:
+                in_thread(opened.server.close)
+
+    def migrate(self) -> list[str]:
+        """Bring the schema up to date.
+
+        Returns:
+            The names of the migrations applied, oldest first; empty when there was nothing to do.
+        """
+        with self._lock:
+            if self._opened is None:
+                self._opened = self._connect(upgrade=True)
+                return self._opened.applied
+        return migrate(self._opened.store)
+
+    def ingest(
+        self, documents: Iterable[Document], progress: Progress | None = None
+    ) -> IngestReport:
+        """Store documents: new ones, changed ones, and what of them changed.
+
+        Safe to repeat: the same content costs nothing. A document that cannot be stored is in the report, with the
+        reason, and the others go on.
+
+        Args:
+            documents: any iterable; it is read once, in batches.
+            progress: called after each batch with documents done and, where known, in all.
+        """
+        if isinstance(documents, Document):
+            raise InputError("ingest takes a list of documents: wrap this one in [ ]")
+        opened = self._open()
+        report = opened.ingestor.ingest(documents, progress)
+        started = time.perf_counter()
+        written = report.created + report.updated
+        maintain.settle(opened.store, written)
+        report.timings_ms["settle"] = (time.perf_counter() - started) * 1000
+        return report
+
+    def search(
+        self,
+        query: str,
+        *,
+        principals: Principals,
+        top_k: int = 10,
+        sources: Sequence[str] | None = None,
+        documents: Sequence[int] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        exact: bool = False,
+        weights: Mapping[LegName, float] | None = None,
+    ) -> SearchResult:
+        """Search what a caller may see.
+
+        Args:
+            query: words, "phrases" and -exclusions; any text is legal up to `search.max_query_chars`.
+            principals: who asks; `[]` is anonymous, `TRUSTED` sees everything.
+            top_k: how many hits at most, from 1 to 10,000.
+            sources: only these namespaces.
+            documents: only these document ids.
+            metadata: wanted values by key: a value, a list of values, or comparisons such as `{"gte": 2020}`.
+            exact: scan every visible vector, however many there are.
+            weights: fusion weights for this call, over those in the settings; 0 switches a leg off.
+
+        Raises:
+            InputError: when an argument is not valid.
+            LegError: when every leg failed.
+        """
+        scope = make_scope(principals, Filters(sources, documents, metadata))
+        text = arguments.check_query(query, self.settings.search.max_query_chars)
+        merged = arguments.merge_weights(self.settings.fusion.weights, weights)
+        arguments.check_top_k(top_k)
+        search = self.settings.search
+        question = read_question(text, self._analyser, search.lexical_match, search.max_query_terms)
+        opened = self._open()
+        started = time.perf_counter()
+        embedding: str | None = None
+        failed: dict[LegName, str] = {}
+        if merged.get("ann", 0) > 0 and text.strip() and not question.only_excludes:
+            try:
+                vector = embed_query(self._embedder, text)
+                embedding = arguments.vector_literal(vector)
+            except ProviderError as error:
+                failed["ann"] = str(error)
+        embed_ms = (time.perf_counter() - started) * 1000
+        request = SearchRequest(question, scope, embedding, merged, failed, top_k, exact)
+        result = opened.searcher.search(request)
+        result.report.timings_ms["embed"] = embed_ms
+        return result
+
+    def get_document(self, document_id: int, *, principals: Principals) -> StoredDocument:
+        """Fetch a document with its text.
+
+        Raises:
+            NotFound: when there is none, or it is not this caller's: the two are one answer.
+        """
+        scope = make_scope(principals)
+        params = {"document_id": check_document_id(document_id)}
+        opened = self._open()
+        with opened.store.read() as transaction:
+            [(visible,)] = transaction.run(resolve_scope(scope))
+            visibility = Visibility(scope, *visible)
+            [rows] = transaction.run(compose("read/document", visibility, params))
+        if not rows:
+            raise NotFound
+        chunks = tuple(row[5] for row in rows if row[5] is not None)
+        return StoredDocument(*rows[0][:5], text="".join(chunks), chunks=chunks)
+
+    def list_documents(
+        self,
+        *,
+        principals: Principals,
+        sources: Sequence[str] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Iterator[DocumentInfo]:
+        """Yield the documents a caller may see, by ascending id."""
+        return self._pages(make_scope(principals, Filters(sources, None, metadata)))
+
+    def _pages(self, scope: Scope) -> Iterator[DocumentInfo]:
+        opened = self._open()
+        after = -1
+        while True:
+            with opened.store.read() as transaction:
+                [(visible,)] = transaction.run(resolve_scope(scope))
+                params = {"after": after, "limit": _PAGE}
+                statement = compose("read/documents", Visibility(scope, *visible), params)
+                [rows] = transaction.run(statement)
+            for row in rows:
+                yield DocumentInfo(*row)
+            if len(rows) < _PAGE:
+                return
+            after = rows[-1][0]
+
+    def count(
+        self,
+        *,
+        principals: Principals,
+        sources: Sequence[str] | None = None,
+        documents: Sequence[int] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Count:
+        """Count the documents and chunks a caller may see."""
+        scope = make_scope(principals, Filters(sources, documents, metadata))
+        opened = self._open()
+        with opened.store.read() as transaction:
+            [(visible,)] = transaction.run(resolve_scope(scope))
+            visibility = Visibility(scope, *visible)
+            if not scope.narrowed_by_document:
+                return Count(visibility.documents, visibility.chunks)
+            [[(found, chunks)]] = transaction.run(compose("read/count", visibility))
+            return Count(found, chunks)
+
+    def set_acl(self, documents: int | Sequence[int], acl: AclLike) -> None:
+        """Change who may read documents, in one transaction; nothing is embedded anew.
+
+        Raises:
+            NotFound: when one of the documents does not exist; none is changed then.
+            InputError: when the ACL is not valid, or names no policy.
+        """
+        ids = arguments.document_ids(documents)
+        rule = normalise_acl(acl)
+        opened = self._open()
+        found = opened.access_classes.ids([rule])
+        if rule not in found:
+            name = rule.name if isinstance(rule, Policy) else "?"
+            raise InputError(f"no policy is named {name!r}: define it with set_policy")
+        maintain.set_acl(opened.store, ids, found[rule])
+
+    def set_policy(self, name: str, acl: ACL | AclLike) -> None:
+        """Define a policy, or change it for every document that points to it, at once."""
+        opened = self._open()
+        opened.access_classes.set_policy(
+            normalise_name(name, "a policy's name"), normalise_rule(acl)
+        )
+
+    def policies(self) -> dict[str, ACL]:
+        """List every policy with its ACL."""
+        opened = self._open()
+        return maintain.policies(opened.store)
+
+    def get_acl(self, document_id: int) -> ACL | Policy:
+        """Tell who may read a document.
+
+        Raises:
+            NotFound: when there is none.
+        """
+        key = check_document_id(document_id)
+        opened = self._open()
+        return maintain.document_acl(opened.store, key)
+
+    def delete(self, documents: int | Sequence[int]) -> int:
+        """Delete documents with all that was made of them; returns how many there were."""
+        ids = arguments.document_ids(documents)
+        opened = self._open()
+        return maintain.delete(opened.store, ids)
+
+
+class _Opened:
+    """What an open engine holds."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        store: Store,
+        server: arguments.Server | None,
+        applied: list[str],
+    ) -> None:
+        self.store = store
+        self.server = server
+        self.applied = applied
+        self.access_classes = AccessClasses(store)
+        self.searcher = Searcher(store, engine.settings)
+        self.ingestor = Ingestor(
+            store,
+            engine._embedder,  # pyright: ignore[reportPrivateUsage]
+            engine._analyser,  # pyright: ignore[reportPrivateUsage]
+            engine.settings,
+            self.access_classes,
+        )

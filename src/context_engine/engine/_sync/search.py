@@ -1,0 +1,293 @@
+# Generated from engine/_async/search.py by tools/unasync.py: change that file instead.
+"""One search: scope, statistics, legs, fusion, hydrate, in one read-only snapshot on one connection."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from context_engine.access import Scope
+from context_engine.db._sync.store import Row, Store, Transaction
+from context_engine.errors import LegError, StoreError
+from context_engine.model import (
+    DocumentInfo,
+    Hit,
+    LegName,
+    LegReport,
+    SearchReport,
+    SearchResult,
+)
+from context_engine.retrieval import legs
+from context_engine.retrieval.compose import Statement, Visibility, compose, resolve_scope
+from context_engine.retrieval.fusion import Candidate, Fused, fuse
+from context_engine.retrieval.fuzzy import Spelling, near_spellings, words_to_expand
+from context_engine.retrieval.legs import Route
+from context_engine.retrieval.query import Question
+from context_engine.settings import Settings
+from context_engine.sql import load
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRequest:
+    """A checked search.
+
+    Attributes:
+        embedding: the question's unit vector as a halfvec literal, or None when the vector leg does not run.
+        weights: each leg's fusion weight; a leg without one, or with 0, does not run.
+        failed: legs that failed before the database was asked, with the reason.
+    """
+
+    question: Question
+    scope: Scope
+    embedding: str | None
+    weights: Mapping[LegName, float]
+    failed: Mapping[LegName, str]
+    top_k: int
+    exact: bool
+
+    def wants(self, leg: LegName) -> bool:
+        """Whether a leg takes part."""
+        return self.weights.get(leg, 0.0) > 0 and leg not in self.failed
+
+
+@dataclass(slots=True)
+class _Run:
+    """What a search has found so far."""
+
+    reports: dict[LegName, LegReport] = field(default_factory=dict[LegName, LegReport])
+    lists: dict[LegName, list[Candidate]] = field(default_factory=dict[LegName, list[Candidate]])
+    timings_ms: dict[str, float] = field(default_factory=dict[str, float])
+    chunks: int = 0
+
+    def take(self, leg: LegName, route: Route, rows: Sequence[Row]) -> None:
+        """Keep a leg's rows."""
+        self.lists[leg] = [Candidate(*row) for row in rows]
+        self.reports[leg] = LegReport(route.name, route.exact, len(rows))
+
+    def note(self, leg: LegName, route: str, error: str | None = None) -> None:
+        """Report a leg that has no rows."""
+        self.reports[leg] = LegReport(route, True, 0, error)
+
+
+class Searcher:
+    """Answers searches for one engine."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
+        self._settings = settings
+        self._vector_index = f'"{settings.storage.schema_name}".embedding_hnsw'
+
+    def search(self, request: SearchRequest) -> SearchResult:
+        """Run a search; where a leg fails, run it again with each leg by itself, and report the one.
+
+        Raises:
+            LegError: when every leg that was asked for failed.
+        """
+        try:
+            return self._attempt(request, apart=False)
+        except StoreError as error:
+            if error.retryable and "cannot be reached" in str(error):
+                raise
+            return self._attempt(request, apart=True)
+
+    def _attempt(self, request: SearchRequest, apart: bool) -> SearchResult:
+        run = _Run()
+        started = time.perf_counter()
+        for leg, reason in request.failed.items():
+            run.note(leg, "failed", reason)
+        with self._store.read() as transaction:
+            visibility, indexed = self._resolve(transaction, request.scope)
+            run.chunks = visibility.chunks
+            _lap(run, "scope", started)
+            frequencies = self._statistics(transaction, request, visibility, run)
+            self._legs(transaction, request, visibility, run, frequencies, indexed, apart)
+            fused = self._fuse(request, run)
+            mark = time.perf_counter()
+            rows = self._hydrate(transaction, visibility, fused)
+        _lap(run, "hydrate", mark)
+        _lap(run, "total", started)
+        return _result(fused, rows, run)
+
+    def _resolve(self, transaction: Transaction, scope: Scope) -> tuple[Visibility, bool]:
+        index = Statement(load("admin/vector_index_state"), {"vector_index": self._vector_index})
+        [(acls, documents, chunks)], [(indexed, _)] = transaction.run(resolve_scope(scope), index)
+        return Visibility(scope, acls, documents, chunks), indexed
+
+    def _statistics(
+        self,
+        transaction: Transaction,
+        request: SearchRequest,
+        visibility: Visibility,
+        run: _Run,
+    ) -> dict[str, int]:
+        """Count, over visible rows, what the scores need."""
+        mark = time.perf_counter()
+        terms = request.question.terms
+        wanted = bool(terms) and (request.wants("fts") or request.wants("trgm"))
+        statements: list[Statement] = []
+        if wanted and visibility.chunks:
+            statements.append(legs.document_frequency(visibility, terms))
+        if visibility.scope.narrowed_by_document and visibility.chunks:
+            statements.append(compose("read/count", visibility))
+        answers = transaction.run(*statements) if statements else []
+        if visibility.scope.narrowed_by_document and visibility.chunks:
+            [(_, run.chunks)] = answers.pop()
+        _lap(run, "statistics", mark)
+        counted: dict[str, int] = (
+            {terms[place]: count for place, count in answers[0]} if answers else {}
+        )
+        return {term: counted.get(term, 0) for term in terms}
+
+    def _legs(
+        self,
+        transaction: Transaction,
+        request: SearchRequest,
+        visibility: Visibility,
+        run: _Run,
+        frequencies: dict[str, int],
+        indexed: bool,
+        apart: bool,
+    ) -> None:
+        mark = time.perf_counter()
+        limit = max(self._settings.search.candidates, request.top_k)
+        search = self._settings.search
+        routes: dict[LegName, Route] = {}
+        if request.wants("fts"):
+            lexical = legs.fts(visibility, request.question, frequencies, run.chunks, search, limit)
+            if lexical:
+                routes["fts"] = lexical
+        if request.wants("ann") and request.embedding and run.chunks:
+            routes["ann"] = self._ann(request, visibility, run.chunks, indexed, limit)
+        self._ask(transaction, routes, run, apart)
+        self._complete_ann(transaction, request, visibility, run, limit)
+        if request.wants("trgm") and any(term for term in request.question.terms):
+            fuzzy = self._trgm(transaction, request, visibility, run, frequencies, limit)
+            self._ask(transaction, {"trgm": fuzzy} if fuzzy else {}, run, apart)
+        for leg, weight in request.weights.items():
+            if leg not in run.reports:
+                run.note(leg, "empty" if weight > 0 else "off")
+        _lap(run, "legs", mark)
+
+    def _ann(
+        self,
+        request: SearchRequest,
+        visibility: Visibility,
+        chunks: int,
+        indexed: bool,
+        limit: int,
+    ) -> Route:
+        assert request.embedding is not None
+        narrow = chunks <= self._settings.storage.ann_exact_threshold
+        if request.exact or narrow or not indexed:
+            return legs.ann_exact(visibility, request.embedding, limit)
+        return legs.ann_hnsw(visibility, request.embedding, limit)
+
+    def _complete_ann(
+        self,
+        transaction: Transaction,
+        request: SearchRequest,
+        visibility: Visibility,
+        run: _Run,
+        limit: int,
+    ) -> None:
+        """Go on exactly where a walk of the index ended before its list was full."""
+        report = run.reports.get("ann")
+        short = len(run.lists.get("ann", ())) < min(limit, run.chunks)
+        if report and report.route == "hnsw" and short and request.embedding:
+            route = legs.ann_exact(visibility, request.embedding, limit)
+            [rows] = transaction.run(route.statement)
+            run.take("ann", route, rows)
+
+    def _trgm(
+        self,
+        transaction: Transaction,
+        request: SearchRequest,
+        visibility: Visibility,
+        run: _Run,
+        frequencies: dict[str, int],
+        limit: int,
+    ) -> Route | None:
+        search = self._settings.search
+        terms = list(frequencies)
+        if not run.chunks:
+            return None
+        words = words_to_expand(
+            terms, frequencies, search.trgm_expand_below, search.trgm_max_query_words
+        )
+        spellings = [
+            Spelling(place, term, 1.0, frequencies[term])
+            for place, term in enumerate(terms)
+            if frequencies[term]
+        ]
+        if words:
+            [found] = transaction.run(legs.lexicon(words))
+            places = {term: place for place, term in enumerate(terms)}
+            spellings += [
+                Spelling(places[words[near.place]], near.word, near.similarity, None)
+                for near in near_spellings(words, [(place, word) for place, word in found])
+            ]
+        return legs.trgm(visibility, spellings, run.chunks, search, limit)
+
+    def _ask(
+        self,
+        transaction: Transaction,
+        routes: Mapping[LegName, Route],
+        run: _Run,
+        apart: bool,
+    ) -> None:
+        """Run legs in one round trip; or `apart`, where one may fail without the others."""
+        if not routes:
+            return
+        if not apart:
+            answers = transaction.run(*(route.statement for route in routes.values()))
+            for (leg, route), rows in zip(routes.items(), answers, strict=True):
+                run.take(leg, route, rows)
+            return
+        for leg, route in routes.items():
+            try:
+                run.take(leg, route, transaction.attempt(route.statement))
+            except StoreError as error:
+                run.note(leg, "failed", str(error))
+
+    def _fuse(self, request: SearchRequest, run: _Run) -> list[Fused]:
+        asked: list[LegName] = [leg for leg, weight in request.weights.items() if weight > 0]
+        errors = [f"{leg}: {run.reports[leg].error}" for leg in asked if run.reports[leg].error]
+        if errors and len(errors) == len(asked):
+            raise LegError("every leg of the search failed: " + "; ".join(errors))
+        fusion = self._settings.fusion
+        return fuse(run.lists, request.weights, fusion.method, fusion.k)[: request.top_k]
+
+    def _hydrate(
+        self, transaction: Transaction, visibility: Visibility, fused: Sequence[Fused]
+    ) -> list[Row]:
+        if not fused:
+            return []
+        params = {
+            "document_ids": [hit.document_id for hit in fused],
+            "chunk_ids": [hit.chunk_id for hit in fused],
+        }
+        [rows] = transaction.run(compose("read/hydrate", visibility, params))
+        return rows
+
+
+def _lap(run: _Run, stage: str, started: float) -> None:
+    run.timings_ms[stage] = (time.perf_counter() - started) * 1000
+
+
+def _result(fused: Sequence[Fused], rows: Sequence[Row], run: _Run) -> SearchResult:
+    texts = {row[0]: row[1:] for row in rows}
+    hits: list[Hit] = []
+    for hit in fused:
+        position, text, *document = texts[hit.chunk_id]
+        info = DocumentInfo(*document)
+        hits.append(Hit(hit.chunk_id, position, text.strip(), hit.score, info, hit.legs))
+    reports = run.reports
+    return SearchResult(
+        tuple(hits),
+        SearchReport(
+            exact=all(report.exact for report in reports.values()),
+            degraded=any(report.error for report in reports.values()),
+            legs=reports,
+            visible_chunks=run.chunks,
+            timings_ms=run.timings_ms,
+        ),
+    )

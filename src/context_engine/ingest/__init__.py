@@ -1,0 +1,1 @@
+"""What a document becomes, and what changes. Pure."""

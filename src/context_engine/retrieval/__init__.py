@@ -1,0 +1,1 @@
+"""How a question becomes statements, and ranked lists become one. Pure."""

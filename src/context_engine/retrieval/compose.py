@@ -1,0 +1,105 @@
+"""Put a reading statement together with the relations it may name.
+
+`compose` is the only way to a statement that reads documents: it puts `sql/visible.sql` in front, with the lines
+that the scope asks for. The tables themselves lie in a schema that is on no search path, so a statement that names
+one of them instead of `visible_…` fails.
+"""
+
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Final, LiteralString
+
+from context_engine.access import Scope
+from context_engine.sql import load
+
+READS: Final[tuple[LiteralString, ...]] = (
+    "legs/document_frequency",
+    "legs/fts_bm25",
+    "legs/fts_ts_rank_cd",
+    "legs/fts_ts_rank",
+    "legs/trgm",
+    "legs/ann_exact",
+    "legs/ann_hnsw",
+    "read/count",
+    "read/hydrate",
+    "read/document",
+    "read/documents",
+)
+"""Every statement that reads documents; each is under the plan check."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement and its bound values, with settings that hold for it alone."""
+
+    text: LiteralString
+    params: dict[str, Any] = field(default_factory=dict[str, Any])
+    settings: dict[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class Visibility:
+    """A scope as the database resolved it, for one transaction.
+
+    Attributes:
+        scope: who asks, and the filters.
+        acls: the visible access classes as an int[] literal; None for `TRUSTED`.
+        documents: visible documents, before filters on documents and metadata.
+        chunks: visible chunks, before filters on documents and metadata.
+    """
+
+    scope: Scope
+    acls: str | None
+    documents: int
+    chunks: int
+
+
+@cache
+def _visible(marks: frozenset[str]) -> LiteralString:
+    lines: list[LiteralString] = []
+    for line in load("visible").splitlines():
+        condition, found, mark = line.partition("-- if ")
+        if not found:
+            lines.append(line)
+        elif mark.strip() in marks:
+            lines.append(condition.rstrip())
+    return "\n".join(lines)
+
+
+def _marks(scope: Scope) -> frozenset[str]:
+    present = {
+        "scoped": not scope.trusted,
+        "sources": scope.sources is not None,
+        "documents": scope.documents is not None,
+        "metadata": scope.metadata is not None,
+        "filtered": scope.sources is not None or scope.metadata is not None,
+    }
+    return frozenset(mark for mark, holds in present.items() if holds)
+
+
+def compose(
+    name: LiteralString,
+    visibility: Visibility,
+    params: dict[str, Any] | None = None,
+    settings: dict[str, str] | None = None,
+) -> Statement:
+    """Compose the reading statement `name` for what `visibility` may see."""
+    scope = visibility.scope
+    if visibility.acls is None and not scope.trusted:
+        raise AssertionError("a scoped caller without resolved access classes")
+    scope_params = {
+        "visible_acls": visibility.acls,
+        "sources": None if scope.sources is None else list(scope.sources),
+        "documents": None if scope.documents is None else list(scope.documents),
+        "metadata": scope.metadata,
+    }
+    text = "WITH " + _visible(_marks(scope)) + load(name)
+    return Statement(text, {**scope_params, **(params or {})}, settings or {})
+
+
+def resolve_scope(scope: Scope) -> Statement:
+    """Ask which access classes a scope sees, and how many documents and chunks they hold."""
+    sources = None if scope.sources is None else list(scope.sources)
+    if scope.principals is None:
+        return Statement(load("read/scope_trusted"), {"sources": sources})
+    return Statement(load("read/scope"), {"principals": list(scope.principals), "sources": sources})

@@ -1,0 +1,78 @@
+"""Other spellings of a question's words.
+
+Which words are looked up, and which spellings count, follows from the question and from visible rows alone: the
+lexicon also knows hidden words, so what it returns is never cut short before the visible ones are picked out.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rapidfuzz.distance import OSA
+
+from context_engine.retrieval.bm25 import dimension
+from context_engine.retrieval.query import quote_lexeme
+
+TRIGRAM_THRESHOLD: Final = 0.25
+"""Least trigram similarity of a spelling; edit distance decides, so this only has to let one edit through."""
+_SHORTEST_EXPANDED: Final = 4
+_LONGEST_EXPANDED: Final = 100
+
+
+def max_edits(length: int) -> int:
+    """Return how many edits away a spelling may be: one, from 8 letters two, from 16 three; a swap is one edit."""
+    return 1 if length < 8 else 2 if length < 16 else 3
+
+
+def words_to_expand(
+    terms: Sequence[str], frequencies: Mapping[str, int], below: int, at_most: int | None
+) -> list[str]:
+    """Pick the words that fewer than `below` visible chunks hold, the rarest first where a limit is set."""
+    rare = [
+        term
+        for term in terms
+        if frequencies.get(term, 0) < below
+        and _SHORTEST_EXPANDED <= len(term) <= _LONGEST_EXPANDED
+        and not term.replace(".", "").isdigit()
+    ]
+    if at_most is None or len(rare) <= at_most:
+        return rare
+    chosen = set(
+        sorted(rare, key=lambda term: (frequencies.get(term, 0), terms.index(term)))[:at_most]
+    )
+    return [term for term in rare if term in chosen]
+
+
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """A word to score in place of the question's word number `place`."""
+
+    place: int
+    word: str
+    similarity: float
+    frequency: int | None
+
+
+def near_spellings(words: Sequence[str], found: Iterable[tuple[int, str]]) -> list[Spelling]:
+    """Keep the lexicon's words within `max_edits`; similarity is 1 - edits / length of the longer word."""
+    kept: list[Spelling] = []
+    for place, candidate in found:
+        word = words[place]
+        limit = max_edits(len(word))
+        distance = OSA.distance(word, candidate, score_cutoff=limit)
+        if candidate != word and distance <= limit:
+            similarity = 1 - distance / max(len(word), len(candidate))
+            kept.append(Spelling(place, candidate, similarity, None))
+    return kept
+
+
+def spelling_params(spellings: Sequence[Spelling]) -> dict[str, object]:
+    """Lay spellings out as the parallel arrays that `legs/trgm.sql` takes."""
+    return {
+        "places": [spelling.place for spelling in spellings],
+        "words": [spelling.word for spelling in spellings],
+        "queries": [quote_lexeme(spelling.word) for spelling in spellings],
+        "dimensions": [dimension(spelling.word) for spelling in spellings],
+        "similarities": [spelling.similarity for spelling in spellings],
+        "frequencies": [spelling.frequency for spelling in spellings],
+    }

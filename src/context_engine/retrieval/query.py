@@ -1,0 +1,168 @@
+"""Read a question: words, "phrases", -exclusions and `or`, as web search boxes do. Any text is a legal question."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final, Literal
+
+from context_engine.text.analyse import Analyser, Word
+
+_PIECE: Final = re.compile(r'(?<!\S)(-?)"([^"]*)"|(\S+)')
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """One thing asked for: a word, or a phrase of several."""
+
+    words: tuple[Word, ...]
+    phrase: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question as the text legs ask it.
+
+    Attributes:
+        terms: distinct lexemes that are scored, in the order they stand.
+        match: the tsquery that candidates match, or None when nothing is asked for.
+        only_excludes: whether the question has exclusions and nothing else.
+        dropped_terms: how many lexemes were over the limit.
+    """
+
+    terms: tuple[str, ...]
+    match: str | None
+    only_excludes: bool
+    dropped_terms: int
+
+
+def quote_lexeme(lexeme: str) -> str:
+    """Write a lexeme as a tsquery literal."""
+    return "'" + lexeme.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def _any_of(parts: Iterable[str]) -> str:
+    unique = list(dict.fromkeys(parts))
+    return unique[0] if len(unique) == 1 else "(" + " | ".join(unique) + ")"
+
+
+def _sequence(words: Iterable[Word]) -> str:
+    """Write words as a tsquery phrase: at each position any of the lexemes that stand there."""
+    placed: list[tuple[int, str]] = []
+    start = 0
+    for word in words:
+        placed.extend((start + offset, quote_lexeme(lexeme)) for lexeme, offset in word.lexemes)
+        start += word.span
+    steps: list[str] = []
+    previous = 0
+    for position, group in groupby(
+        sorted(placed, key=lambda item: item[0]), key=lambda item: item[0]
+    ):
+        if steps:
+            steps.append(f"<{position - previous}>")
+        steps.append(_any_of(lexeme for _, lexeme in group))
+        previous = position
+    return "(" + " ".join(steps) + ")" if len(steps) > 1 else "".join(steps)
+
+
+def _whole_or_parts(word: Word) -> str:
+    """Write a word that must match: its joined form, or all of its parts."""
+    whole = [quote_lexeme(lexeme) for lexeme, _ in word.lexemes if lexeme == word.surface]
+    parts = [quote_lexeme(lexeme) for lexeme, _ in word.lexemes if lexeme != word.surface]
+    if not parts:
+        return whole[0]
+    return _any_of([*whole, "(" + " & ".join(parts) + ")" if len(parts) > 1 else parts[0]])
+
+
+def _pieces(
+    text: str, analyser: Analyser
+) -> Iterator[tuple[Literal["want", "exclude", "or"], list[Atom]]]:
+    for found in _PIECE.finditer(text):
+        minus, phrase, plain = found.groups()
+        if plain is None:
+            words = tuple(word for word in analyser.words(phrase))
+            if any(word.lexemes for word in words):
+                yield ("exclude" if minus else "want"), [Atom(words, phrase=True)]
+            continue
+        if plain.casefold() == "or":
+            yield "or", []
+            continue
+        exclude = len(plain) > 1 and plain[0] == "-" and (plain[1].isalnum() or plain[1] == "_")
+        words = tuple(analyser.words(plain[1:] if exclude else plain))
+        atoms = [Atom((word,), phrase=False) for word in words if word.lexemes]
+        if atoms:
+            yield ("exclude" if exclude else "want"), atoms
+
+
+def _groups(pieces: Iterable[tuple[str, list[Atom]]]) -> tuple[list[list[Atom]], list[Atom]]:
+    """Sort atoms into groups of alternatives, and exclusions."""
+    wanted: list[list[Atom]] = []
+    excluded: list[Atom] = []
+    joined = False
+    for kind, atoms in pieces:
+        if kind == "or":
+            joined = bool(wanted)
+            continue
+        if kind == "exclude":
+            excluded.extend(atoms)
+        elif joined:
+            wanted[-1].extend(atoms)
+        else:
+            wanted.extend([atom] for atom in atoms)
+        joined = False
+    return wanted, excluded
+
+
+def _match_any(groups: list[list[Atom]], terms: set[str]) -> str | None:
+    required = [group for group in groups if any(atom.phrase for atom in group)]
+    if required:
+        return " & ".join(_any_of(_sequence(atom.words) for atom in group) for group in required)
+    lexemes = [
+        lexeme
+        for group in groups
+        for atom in group
+        for word in atom.words
+        for lexeme, _ in word.lexemes
+    ]
+    wanted = [quote_lexeme(lexeme) for lexeme in lexemes if lexeme in terms]
+    return _any_of(wanted) if wanted else None
+
+
+def _match_all(groups: list[list[Atom]]) -> str | None:
+    written = [
+        _any_of(
+            _sequence(atom.words) if atom.phrase else _whole_or_parts(atom.words[0])
+            for atom in group
+        )
+        for group in groups
+    ]
+    return " & ".join(dict.fromkeys(written)) or None
+
+
+def read_question(
+    text: str, analyser: Analyser, match: Literal["any", "all"] = "any", max_terms: int = 256
+) -> Question:
+    """Read a question for the text legs.
+
+    With `any`, a candidate holds at least one word, and every phrase where there is one; with `all`, every word and
+    phrase. Exclusions always hold.
+    """
+    groups, excluded = _groups(_pieces(text, analyser))
+    lexemes = dict.fromkeys(
+        lexeme
+        for group in groups
+        for atom in group
+        for word in atom.words
+        for lexeme, _ in word.lexemes
+    )
+    terms = tuple(lexemes)[:max_terms]
+    matched = _match_any(groups, set(terms)) if match == "any" else _match_all(groups)
+    if matched and excluded:
+        unwanted = " & ".join(dict.fromkeys("!" + _sequence(atom.words) for atom in excluded))
+        matched = f"({matched}) & {unwanted}"
+    return Question(
+        terms=terms,
+        match=matched,
+        only_excludes=bool(excluded) and not groups,
+        dropped_terms=len(lexemes) - len(terms),
+    )

@@ -1,0 +1,133 @@
+"""Settings: arguments first, then `CONTEXT_ENGINE_…` variables, then a TOML file, then these defaults.
+
+A variable names its section with two underscores: `CONTEXT_ENGINE_STORAGE__ANN_EXACT_THRESHOLD=20000`.
+The TOML file is `context-engine.toml` in the working directory, or the one `CONTEXT_ENGINE_CONFIG` names.
+"""
+
+import os
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from context_engine.errors import ConfigError
+from context_engine.model import LegName
+
+DEFAULT_WEIGHTS: Final[dict[LegName, float]] = {"fts": 1.0, "trgm": 0.4, "ann": 1.0, "graph": 1.0}
+
+Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class StorageSettings(_Section):
+    """Where and how rows are kept."""
+
+    schema_name: str = Field(default="context_engine", pattern=r"^[a-z_][a-z0-9_]{0,62}$")
+    ann_exact_threshold: int = Field(default=50_000, ge=0)
+    """The vector leg is exact for a caller who sees at most this many chunks."""
+    pool_size: int = Field(default=4, ge=1, le=1000)
+    statement_timeout_s: float = Field(default=30.0, gt=0)
+    connect_timeout_s: float = Field(default=10.0, gt=0)
+    hnsw_m: int = Field(default=16, ge=2, le=100)
+    hnsw_ef_construction: int = Field(default=128, ge=4, le=1000)
+
+
+class SearchSettings(_Section):
+    """How a question becomes candidates."""
+
+    candidates: int = Field(default=100, ge=1, le=10_000)
+    """Rows a leg gives to fusion; never fewer than `top_k`."""
+    max_query_chars: int = Field(default=8_000, ge=1, le=100_000)
+    max_query_terms: int = Field(default=256, ge=1, le=1024)
+    """Distinct lexemes of a question that are scored, in the order they stand; the rest is reported."""
+    lexical_match: Literal["any", "all"] = "any"
+    lexical_rank: Literal["bm25", "ts_rank_cd", "ts_rank"] = "bm25"
+    trgm_max_query_words: int | None = Field(default=None, ge=0)
+    """At most this many words of a question are expanded, the rarest first; unset means all."""
+    trgm_expand_below: int = Field(default=5, ge=1)
+    """A word that fewer visible chunks hold is looked for in other spellings."""
+    trgm_max_expansions: int = Field(default=20, ge=1, le=200)
+    """Spellings kept for one word."""
+
+
+class FusionSettings(_Section):
+    """How the legs' ranks become one."""
+
+    method: Literal["rrf", "minmax"] = "rrf"
+    k: int = Field(default=20, ge=1)
+    weights: dict[LegName, Weight] = Field(default_factory=lambda: dict(DEFAULT_WEIGHTS))
+    """A leg's weight; 0 switches it off, one left out keeps its default."""
+
+    @field_validator("weights")
+    @classmethod
+    def _over_defaults(cls, given: dict[LegName, float]) -> dict[LegName, float]:
+        return {**DEFAULT_WEIGHTS, **given}
+
+
+class IngestSettings(_Section):
+    """How documents are cut and written."""
+
+    chunk_tokens: int = Field(default=256, ge=16, le=8192)
+    """A chunk's size, counted as UTF-8 bytes over four."""
+    batch_documents: int = Field(default=512, ge=1, le=10_000)
+    embed_batch: int = Field(default=256, ge=1)
+
+
+class AnalyserSettings(_Section):
+    """How text becomes lexemes. Recorded in the database; changing them needs a reindex."""
+
+    language: str = "english"
+    k1: float = Field(default=1.2, gt=0, le=10)
+    b: float = Field(default=0.75, ge=0, le=1)
+    length_pivot: float = Field(default=100.0, gt=0)
+    """The length, in words, at which a chunk is neither favoured nor held back."""
+
+
+class Settings(BaseSettings):
+    """All settings, by section."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="CONTEXT_ENGINE_",
+        env_nested_delimiter="__",
+        extra="forbid",
+        frozen=True,
+    )
+
+    database_url: str | None = None
+    data_dir: Path | None = None
+    storage: StorageSettings = StorageSettings()
+    search: SearchSettings = SearchSettings()
+    fusion: FusionSettings = FusionSettings()
+    ingest: IngestSettings = IngestSettings()
+    analyser: AnalyserSettings = AnalyserSettings()
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            places = "; ".join(
+                f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors()
+            )
+            raise ConfigError(f"invalid settings: {places}") from error
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Read arguments, then variables, then the TOML file."""
+        path = Path(os.environ.get("CONTEXT_ENGINE_CONFIG", "context-engine.toml"))
+        return (init_settings, env_settings, TomlConfigSettingsSource(settings_cls, path))

@@ -1,0 +1,2 @@
+ANALYZE {schema}.document, {schema}.chunk, {schema}.embedding, {schema}.acl, {schema}.acl_member, {schema}.tally,
+    {schema}.lexicon

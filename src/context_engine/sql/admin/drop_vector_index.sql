@@ -1,0 +1,1 @@
+DROP INDEX CONCURRENTLY IF EXISTS {schema}.embedding_hnsw

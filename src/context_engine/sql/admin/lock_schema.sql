@@ -1,0 +1,1 @@
+SELECT pg_advisory_xact_lock(hashtextextended('context_engine.schema.' || %(schema_name)s, 0))

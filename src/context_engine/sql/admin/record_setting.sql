@@ -1,0 +1,1 @@
+INSERT INTO {schema}.setting (name, value) VALUES (%(name)s, %(value)s::jsonb)

@@ -1,0 +1,1 @@
+SELECT pg_advisory_unlock(hashtextextended('context_engine.vector_index.' || %(schema_name)s, 0))

@@ -1,0 +1,1 @@
+SELECT (SELECT count(*) FROM visible_document), (SELECT count(*) FROM visible_chunk)

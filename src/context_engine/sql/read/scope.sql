@@ -1,0 +1,22 @@
+WITH allowed AS (
+    SELECT acl_id FROM {schema}.acl_member WHERE principal = ANY (%(principals)s::text[]) AND kind = 'allow'
+    UNION
+    SELECT id FROM {schema}.acl WHERE public
+),
+visible AS MATERIALIZED (
+    SELECT acl_id
+    FROM allowed
+    WHERE NOT EXISTS (
+        SELECT FROM {schema}.acl_member AS member
+        WHERE member.acl_id = allowed.acl_id
+            AND (member.kind = 'deny' AND member.principal = ANY (%(principals)s::text[])
+                OR member.kind = 'require' AND member.principal <> ALL (%(principals)s::text[]))
+    )
+)
+SELECT
+    coalesce((SELECT array_agg(acl_id ORDER BY acl_id) FROM visible), '{{}}')::text,
+    coalesce(sum(tally.documents), 0)::bigint,
+    coalesce(sum(tally.chunks), 0)::bigint
+FROM {schema}.tally
+WHERE tally.acl_id IN (SELECT acl_id FROM visible)
+    AND (%(sources)s::text[] IS NULL OR tally.source = ANY (%(sources)s::text[]))

@@ -1,0 +1,27 @@
+-- The one place that says which rows a statement may see. A line marked "if" stays only where it applies:
+-- "scoped" for every caller but TRUSTED, the others for the filters that the call gives.
+visible_document AS NOT MATERIALIZED (
+    SELECT id, acl_id, source, external_id, name, metadata
+    FROM {schema}.document
+    WHERE true
+        AND acl_id = ANY (%(visible_acls)s::int[])              -- if scoped
+        AND source = ANY (%(sources)s::text[])                  -- if sources
+        AND id = ANY (%(documents)s::bigint[])                  -- if documents
+        AND metadata @@ %(metadata)s::jsonpath                  -- if metadata
+),
+visible_chunk AS NOT MATERIALIZED (
+    SELECT id, document_id, position, text, lexemes, terms
+    FROM {schema}.chunk
+    WHERE true
+        AND acl_id = ANY (%(visible_acls)s::int[])              -- if scoped
+        AND document_id = ANY (%(documents)s::bigint[])         -- if documents
+        AND document_id IN (SELECT id FROM visible_document)    -- if filtered
+),
+visible_embedding AS NOT MATERIALIZED (
+    SELECT chunk_id, document_id, embedding
+    FROM {schema}.embedding
+    WHERE true
+        AND acl_id = ANY (%(visible_acls)s::int[])              -- if scoped
+        AND document_id = ANY (%(documents)s::bigint[])         -- if documents
+        AND document_id IN (SELECT id FROM visible_document)    -- if filtered
+)

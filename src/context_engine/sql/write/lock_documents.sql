@@ -1,0 +1,6 @@
+SELECT id, source, external_id, acl_id, acl_revision, content_hash
+FROM {schema}.document
+WHERE id = ANY (%(ids)s::bigint[])
+-- In the order of ids, like every statement that locks documents, so that two of them never wait for each other.
+ORDER BY id
+FOR UPDATE

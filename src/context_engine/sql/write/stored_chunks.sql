@@ -1,0 +1,3 @@
+SELECT document_id, id, content_hash
+FROM {schema}.chunk
+WHERE document_id = ANY (%(ids)s::bigint[])

@@ -1,0 +1,1 @@
+"""Text in, lexemes and chunks out. Pure."""

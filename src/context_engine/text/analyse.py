@@ -1,0 +1,250 @@
+"""The analyser: how a text becomes lexemes with positions. Documents and queries go the same way.
+
+A word stands for its stem. A compound (`AX-4410-B`, `state-of-the-art`, `parseHTTPResponse`, `10.1.2.3`)
+stands for its parts, one position each, and at the first part's position for the whole, joined without its
+separators, so that `AX4410B`, `AX-4410-B` and `ax_4410_b` find each other. Text without spaces between words
+becomes overlapping pairs of characters.
+"""
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final, NamedTuple, TypeVar
+
+from context_engine.errors import ConfigError
+from context_engine.text._pattern import (
+    compile_pattern,
+    new_stemmer,
+    stemmer_languages,
+    stemmer_version,
+)
+from context_engine.text.cut import Kind, compound, tokens, units
+from context_engine.text.fold import bounded, fold, normalise
+from context_engine.text.stopwords import ENGLISH
+
+ANALYSER_VERSION: Final = 1
+"""Raised with every change that gives a text other lexemes: stored lexemes must be made again."""
+
+_MEMO_ENTRIES = 200_000
+_MEMO_CHARS = 64
+_SHORTEST_STEMMED = 3
+_ELISION = frozenset({"catalan", "french", "irish", "italian"})
+_ALPHABETIC = compile_pattern(r"[\p{L}\p{M}]+")
+_HAN = compile_pattern(r"\p{Han}")
+
+_T = TypeVar("_T")
+
+Lexemes = tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word of a text as its reader sees it.
+
+    Attributes:
+        surface: folded, before stemming; of a compound the joined whole.
+        lexemes: what the word is found by, each with its position relative to the word's first.
+        span: how many positions the word takes.
+        stop: whether it is a stop word, which has no lexemes.
+        joined: those of the lexemes that say again what others say one by one: first the whole compound's,
+            then its steps'.
+    """
+
+    surface: str
+    lexemes: Lexemes
+    span: int
+    stop: bool
+    joined: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """The lexemes of a text.
+
+    Attributes:
+        positions: for each lexeme where it stands, from 1, ascending.
+        length: how many positions hold something that is searched for.
+    """
+
+    positions: dict[str, list[int]]
+    length: int
+
+
+class _Entry(NamedTuple):
+    lexemes: Lexemes
+    span: int
+    length: int
+
+
+_NOTHING = _Entry((), 0, 0)
+_STOP = _Entry((), 1, 0)
+
+
+class Analyser:
+    """Turns text into lexemes. Safe to share between threads.
+
+    Args:
+        language: a Snowball language, or `simple` for no stemming.
+        stopwords: the words to leave out; the language's own list when None (English has one).
+
+    Raises:
+        ConfigError: there is no such language.
+    """
+
+    def __init__(self, language: str = "english", stopwords: frozenset[str] | None = None) -> None:
+        languages = ["simple", *stemmer_languages()]
+        if language not in languages:
+            known = ", ".join(languages)
+            raise ConfigError(f"no analyser for language {language!r}; one of: {known}")
+        if stopwords is None:
+            stopwords = ENGLISH if language == "english" else frozenset()
+        self.language = language
+        self._stopwords = frozenset(fold(normalise(word)).replace("'", "") for word in stopwords)
+        self._stemmer = None if language == "simple" else new_stemmer(language)
+        self._stemmer_lock = threading.Lock()
+        # A stem alone stands for the common entry: one lexeme, one position.
+        self._entries: dict[str, str | _Entry] = {}
+        self._words: dict[str, tuple[Word, ...]] = {}
+
+    @property
+    def fingerprint(self) -> str:
+        """Name all that decides which lexemes a text has, apart from a stop word list of the caller's own."""
+        return f"{ANALYSER_VERSION}:{self.language}:snowball-{stemmer_version()}"
+
+    def analyse(self, text: str) -> Analysis:
+        """Find the lexemes of a text and where they stand."""
+        positions: dict[str, list[int]] = {}
+        position = length = 0
+        entries = self._entries
+        for chunk in text.split():
+            entry = entries.get(chunk)
+            if entry is None:
+                entry = self._learn(chunk)
+            if isinstance(entry, str):
+                position += 1
+                length += 1
+                if entry in positions:
+                    positions[entry].append(position)
+                else:
+                    positions[entry] = [position]
+            else:
+                for lexeme, offset in entry.lexemes:
+                    positions.setdefault(lexeme, []).append(position + offset + 1)
+                position += entry.span
+                length += entry.length
+        return Analysis(positions, length)
+
+    def words(self, text: str) -> list[Word]:
+        """Take a text, most often a query, apart into words; stop words are flagged and take a position.
+
+        Every lexeme of a word is in the analysis of the same text. The reverse does not hold: a document is
+        found by each single Han character as well, but a query of several is not widened to them.
+        """
+        words: list[Word] = []
+        for chunk in text.split():
+            known = self._words.get(chunk)
+            words.extend(self._learn_words(chunk) if known is None else known)
+        return words
+
+    def _learn_words(self, chunk: str) -> tuple[Word, ...]:
+        words = tuple(self._word(kind, token)[0] for kind, token in tokens(normalise(chunk)))
+        return _remember(self._words, chunk, words)
+
+    def _learn(self, chunk: str) -> str | _Entry:
+        found = list(tokens(normalise(chunk)))
+        if found and found[0][1] == chunk:
+            entry = self._entry(*found[0])
+        else:
+            entry = _merge(self._recall(kind, token) for kind, token in found)
+        return _remember(self._entries, chunk, entry)
+
+    def _recall(self, kind: Kind, token: str) -> str | _Entry:
+        entry = self._entries.get(token)
+        return _remember(self._entries, token, self._entry(kind, token)) if entry is None else entry
+
+    def _entry(self, kind: Kind, token: str) -> str | _Entry:
+        word, hidden, length = self._word(kind, token)
+        if word.stop:
+            return _STOP
+        if word.span == length == len(word.lexemes) == 1 and not hidden:
+            return word.lexemes[0][0]
+        lexemes = dict.fromkeys(sorted(word.lexemes + hidden, key=_offset))
+        return _Entry(tuple(lexemes), word.span, length)
+
+    def _word(self, kind: Kind, token: str) -> tuple[Word, Lexemes, int]:
+        """Build a word, the lexemes that only documents have, and its count of searched positions."""
+        if kind == "word":
+            word, length = self._compound(token)
+            return word, (), length
+        word, hidden = _pairs(fold(token), whole=kind == "hangul")
+        return word, hidden, word.span
+
+    def _compound(self, token: str) -> tuple[Word, int]:
+        surface, parts, wholes = compound(
+            token,
+            possessive=self.language == "english",
+            elision=self.language in _ELISION,
+        )
+        kept = [
+            (self._lexeme(part), at) for at, part in enumerate(parts) if part not in self._stopwords
+        ]
+        joined = [(self._lexeme(whole), at) for whole, at in wholes]
+        word = Word(
+            surface=bounded(surface),
+            lexemes=tuple(dict.fromkeys(sorted(kept + joined, key=_offset))),
+            span=len(parts),
+            stop=not kept and not joined,
+            joined=tuple(dict.fromkeys(lexeme for lexeme, _ in joined)),
+        )
+        return word, len(kept)
+
+    def _lexeme(self, folded: str) -> str:
+        lexeme = bounded(folded)
+        if (
+            self._stemmer is None
+            or len(folded) < _SHORTEST_STEMMED
+            or not _ALPHABETIC.fullmatch(lexeme)
+        ):
+            return lexeme
+        with self._stemmer_lock:
+            return self._stemmer.stemWord(lexeme) or lexeme
+
+
+def _offset(lexeme: tuple[str, int]) -> int:
+    return lexeme[1]
+
+
+def _remember(memo: dict[str, _T], key: str, value: _T) -> _T:
+    if len(key) <= _MEMO_CHARS:
+        if len(memo) >= _MEMO_ENTRIES:
+            memo.clear()
+        memo[key] = value
+    return value
+
+
+def _merge(entries: Iterable[str | _Entry]) -> str | _Entry:
+    """Put the entries of one chunk between spaces after each other."""
+    lexemes: list[tuple[str, int]] = []
+    only: str | _Entry = _NOTHING
+    count = span = length = 0
+    for only in entries:
+        count += 1
+        entry = _Entry(((only, 0),), 1, 1) if isinstance(only, str) else only
+        lexemes += [(lexeme, span + offset) for lexeme, offset in entry.lexemes]
+        span += entry.span
+        length += entry.length
+    return only if count <= 1 else _Entry(tuple(lexemes), span, length)
+
+
+def _pairs(run: str, *, whole: bool) -> tuple[Word, Lexemes]:
+    """Turn a run without spaces into overlapping pairs, and give the lexemes that only documents have."""
+    single = units(run)
+    if len(single) == 1:
+        return Word(bounded(run), ((bounded(run), 0),), 1, False), ()
+    pairs = [(bounded(first + second), at) for at, (first, second) in enumerate(pairwise(single))]
+    last = len(pairs) - 1
+    joined = (bounded(run),) if whole and last else ()
+    lexemes = (*((lexeme, 0) for lexeme in joined), *pairs)
+    hidden = [(bounded(unit), min(at, last)) for at, unit in enumerate(single) if _HAN.match(unit)]
+    return Word(bounded(run), lexemes, last + 1, False, joined), tuple(hidden)

@@ -1,0 +1,109 @@
+"""Generate the synchronous code from the asynchronous: `python tools/unasync.py`, or `--check` in CI.
+
+Every `_async` folder of the package has a `_sync` twin, made by renaming tokens and dropping `async` and `await`.
+"""
+
+import argparse
+import io
+import re
+import subprocess
+import sys
+import tokenize
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parent.parent / "src" / "context_engine"
+HEADER = "# Generated from {source} by tools/unasync.py: change that file instead.\n"
+RENAMED = {
+    "_async": "_sync",
+    "asyncio": "threading",
+    "aclosing": "closing",
+    "asynccontextmanager": "contextmanager",
+    "__aenter__": "__enter__",
+    "__aexit__": "__exit__",
+    "__aiter__": "__iter__",
+    "__anext__": "__next__",
+    "AsyncConnectionPool": "ConnectionPool",
+}
+WORDS_IN_TEXT = {"asynchronous": "synchronous", "Asynchronous": "Synchronous"}
+
+
+def rename(name: str) -> str:
+    """Return the synchronous name for an asynchronous one."""
+    if name in RENAMED:
+        return RENAMED[name]
+    return re.sub(r"^async_(?=\w)", "", re.sub(r"^(_?)Async(?=[A-Z])", r"\1", name))
+
+
+def convert(source: str) -> str:
+    """Turn asynchronous source into synchronous source, token by token."""
+    pieces: list[str] = []
+    position = (1, 0)
+    lines = source.splitlines(keepends=True)
+    dropping = False
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        between = _between(lines, position, token.start)
+        position = token.end
+        if dropping:
+            between, dropping = "", False
+        if token.type == tokenize.NAME and token.string in ("async", "await"):
+            pieces.append(between)
+            dropping = True
+            continue
+        text = token.string
+        if token.type == tokenize.NAME:
+            text = rename(text)
+        elif token.type == tokenize.STRING and text.startswith(('"""', 'r"""')):
+            for old, new in WORDS_IN_TEXT.items():
+                text = text.replace(old, new)
+        pieces += [between, text]
+    return "".join(pieces)
+
+
+def _between(lines: list[str], start: tuple[int, int], end: tuple[int, int]) -> str:
+    if start[0] == end[0]:
+        return lines[start[0] - 1][start[1] : end[1]] if start[0] <= len(lines) else ""
+    middle = lines[start[0] : end[0] - 1]
+    last = lines[end[0] - 1][: end[1]] if end[0] <= len(lines) else ""
+    return lines[start[0] - 1][start[1] :] + "".join(middle) + last
+
+
+def tidy(paths: list[Path]) -> None:
+    """Sort imports and lay out the generated files as everything else is."""
+    names = [str(path) for path in paths]
+    for command in (["check", "--fix", "--select", "I", "--quiet"], ["format", "--quiet"]):
+        subprocess.run([sys.executable, "-m", "ruff", *command, *names], check=True)
+
+
+def main() -> int:
+    """Write the generated files, or with `--check` say which are stale."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--check", action="store_true", help="change nothing; fail when a file is stale"
+    )
+    check = parser.parse_args().check
+    before: dict[Path, str | None] = {}
+    expected: set[Path] = set()
+    for source in sorted(PACKAGE.glob("**/_async/*.py")):
+        target = source.parent.parent / "_sync" / source.name
+        expected.add(target)
+        before[target] = target.read_text() if target.exists() else None
+        name = source.relative_to(PACKAGE).as_posix()
+        target.parent.mkdir(exist_ok=True)
+        target.write_text(HEADER.format(source=name) + convert(source.read_text()))
+    tidy(sorted(before))
+    stale = [path for path, text in before.items() if path.read_text() != text]
+    orphans = [path for path in PACKAGE.glob("**/_sync/*.py") if path not in expected]
+    if check:
+        for path, text in before.items():
+            path.unlink() if text is None else path.write_text(text)
+        for path in stale + orphans:
+            print(f"stale: {path.relative_to(PACKAGE.parent.parent)}; run python tools/unasync.py")
+        return 1 if stale or orphans else 0
+    for path in orphans:
+        path.unlink()
+    print(f"{len(before)} files, {len(stale)} changed")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
