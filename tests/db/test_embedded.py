@@ -62,16 +62,23 @@ def scratch() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def template() -> Iterator[Path]:
+def shared() -> Iterator[Path]:
     with scratch_dir() as path:
         EmbeddedServer.start(path / "data", options=FAST).close()
         yield path / "data"
 
 
 @pytest.fixture
-def data_dir(template: Path, scratch: Path) -> Path:
-    """An initialised, stopped data directory, without the time that initdb takes."""
-    subprocess.run(["cp", "-a", template, scratch / "data"], check=True)
+def data_dir(shared: Path) -> Path:
+    """An initialised, stopped data directory, for tests that leave it as it was."""
+    assert is_stopped(shared)
+    return shared
+
+
+@pytest.fixture
+def own_data_dir(data_dir: Path, scratch: Path) -> Path:
+    """Another one, to do with as one likes."""
+    subprocess.run(["cp", "-a", data_dir, scratch / "data"], check=True)
     return scratch / "data"
 
 
@@ -119,15 +126,15 @@ def test_a_new_directory_gets_a_private_utf8_cluster_with_the_extensions(scratch
     assert not leftover.exists()
 
 
-def test_a_restart_keeps_data_and_other_databases_have_urls(data_dir: Path) -> None:
-    with EmbeddedServer.start(data_dir, options=FAST) as server:
+def test_a_restart_keeps_data_and_other_databases_have_urls(own_data_dir: Path) -> None:
+    with EmbeddedServer.start(own_data_dir, options=FAST) as server:
         with psycopg.connect(server.url(), autocommit=True) as connection:
             connection.execute('CREATE DATABASE "a/b ä"')
         with psycopg.connect(server.url("a/b ä")) as connection:
             connection.execute("CREATE TABLE kept AS SELECT 42 AS value")
-    assert is_stopped(data_dir)
+    assert is_stopped(own_data_dir)
     with (
-        EmbeddedServer.start(data_dir, options=FAST) as server,
+        EmbeddedServer.start(own_data_dir, options=FAST) as server,
         psycopg.connect(server.url("a/b ä")) as connection,
     ):
         assert connection.execute("SELECT value FROM kept").fetchone() == (42,)
@@ -161,17 +168,17 @@ def test_eight_processes_race_to_one_cluster_and_one_server(scratch: Path) -> No
     assert not list(home.glob("postgres-18.new-*"))
 
 
-def test_committed_rows_survive_a_killed_server(data_dir: Path) -> None:
-    with EmbeddedServer.start(data_dir, options=FAST) as lost:
+def test_committed_rows_survive_a_killed_server(own_data_dir: Path) -> None:
+    with EmbeddedServer.start(own_data_dir, options=FAST) as lost:
         query(lost, "CREATE TABLE kept AS SELECT generate_series(1, 1000) AS value")
         with psycopg.connect(lost.url()):
-            killed = psutil.Process(postmaster_pid(data_dir))
+            killed = psutil.Process(postmaster_pid(own_data_dir))
             killed.kill()
             killed.wait(30)
-            with EmbeddedServer.start(data_dir, options=FAST) as again:
+            with EmbeddedServer.start(own_data_dir, options=FAST) as again:
                 assert query(again, "SELECT count(*) FROM kept") == (1000,)
-    assert is_stopped(data_dir)
-    assert "automatic recovery in progress" in (data_dir / "postgres.log").read_text()
+    assert is_stopped(own_data_dir)
+    assert "automatic recovery in progress" in (own_data_dir / "postgres.log").read_text()
 
 
 @pytest.mark.parametrize("content", ["", "{}\n/elsewhere\n1\n5432\n\n\n\nready\n"])
@@ -234,10 +241,12 @@ def test_a_forked_child_leaves_its_parents_handle(data_dir: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["d" * 100, "a,b"])
-def test_a_path_unfit_for_sockets_gets_another_socket_directory(data_dir: Path, name: str) -> None:
-    deep = data_dir.parent / name / "data"
+def test_a_path_unfit_for_sockets_gets_another_socket_directory(
+    own_data_dir: Path, name: str
+) -> None:
+    deep = own_data_dir.parent / name / "data"
     deep.parent.mkdir()
-    data_dir.rename(deep)
+    own_data_dir.rename(deep)
     with EmbeddedServer.start(deep, options=FAST) as server:
         (sockets,) = query(server, "SELECT current_setting('unix_socket_directories')")
         short = Path(str(sockets).strip('"'))
@@ -272,10 +281,10 @@ def test_a_failed_start_reports_the_log(data_dir: Path) -> None:
     assert is_stopped(data_dir)
 
 
-def test_another_major_version_is_refused(data_dir: Path) -> None:
-    (data_dir / "postgres-18" / "PG_VERSION").write_text("17\n")
+def test_another_major_version_is_refused(own_data_dir: Path) -> None:
+    (own_data_dir / "postgres-18" / "PG_VERSION").write_text("17\n")
     with pytest.raises(ConfigError, match="version 17, not 18"):
-        EmbeddedServer.start(data_dir)
+        EmbeddedServer.start(own_data_dir)
 
 
 def test_without_the_wheel_the_error_names_the_extra(

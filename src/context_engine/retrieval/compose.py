@@ -17,7 +17,6 @@ READS: Final[tuple[LiteralString, ...]] = (
     "legs/fts_bm25",
     "legs/fts_ts_rank_cd",
     "legs/fts_ts_rank",
-    "legs/trgm",
     "legs/ann_exact",
     "legs/ann_hnsw",
     "read/count",

@@ -4,14 +4,12 @@ Which words are looked up, and which spellings count, follows from the question 
 lexicon also knows hidden words, so what it returns is never cut short before the visible ones are picked out.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from rapidfuzz.distance import OSA
-
-from context_engine.retrieval.bm25 import dimension
-from context_engine.retrieval.query import quote_lexeme
 
 TRIGRAM_THRESHOLD: Final = 0.25
 """Least trigram similarity of a spelling; edit distance decides, so this only has to let one edit through."""
@@ -45,12 +43,11 @@ def words_to_expand(
 
 @dataclass(frozen=True, slots=True)
 class Spelling:
-    """A word to score in place of the question's word number `place`."""
+    """A word that may be scored in place of `term`; similarity is 1 for the term itself."""
 
-    place: int
+    term: str
     word: str
     similarity: float
-    frequency: int | None
 
 
 def near_spellings(words: Sequence[str], found: Iterable[tuple[int, str]]) -> list[Spelling]:
@@ -62,17 +59,20 @@ def near_spellings(words: Sequence[str], found: Iterable[tuple[int, str]]) -> li
         distance = OSA.distance(word, candidate, score_cutoff=limit)
         if candidate != word and distance <= limit:
             similarity = 1 - distance / max(len(word), len(candidate))
-            kept.append(Spelling(place, candidate, similarity, None))
+            kept.append(Spelling(word, candidate, similarity))
     return kept
 
 
-def spelling_params(spellings: Sequence[Spelling]) -> dict[str, object]:
-    """Lay spellings out as the parallel arrays that `legs/trgm.sql` takes."""
-    return {
-        "places": [spelling.place for spelling in spellings],
-        "words": [spelling.word for spelling in spellings],
-        "queries": [quote_lexeme(spelling.word) for spelling in spellings],
-        "dimensions": [dimension(spelling.word) for spelling in spellings],
-        "similarities": [spelling.similarity for spelling in spellings],
-        "frequencies": [spelling.frequency for spelling in spellings],
-    }
+def choose_spellings(
+    near: Iterable[Spelling], frequencies: Mapping[str, int], at_most: int
+) -> list[Spelling]:
+    """Keep, for each term, the nearest spellings that a visible chunk holds; ties go by the alphabet."""
+    visible = [spelling for spelling in near if frequencies.get(spelling.word)]
+    visible.sort(key=lambda spelling: (spelling.term, -spelling.similarity, spelling.word))
+    taken: Counter[str] = Counter()
+    kept: list[Spelling] = []
+    for spelling in visible:
+        taken[spelling.term] += 1
+        if taken[spelling.term] <= at_most:
+            kept.append(spelling)
+    return kept

@@ -6,13 +6,12 @@ from typing import Final, LiteralString
 
 from context_engine.retrieval.bm25 import dimension, idf, question_vector
 from context_engine.retrieval.compose import Statement, Visibility, compose
-from context_engine.retrieval.fuzzy import TRIGRAM_THRESHOLD, Spelling, spelling_params
-from context_engine.retrieval.query import Question, quote_lexeme
+from context_engine.retrieval.fuzzy import TRIGRAM_THRESHOLD, Spelling
+from context_engine.retrieval.query import Question, match_any, quote_lexeme
 from context_engine.settings import SearchSettings
 from context_engine.sql import load
 
-_FTS: Final[dict[str, LiteralString]] = {
-    "bm25": "legs/fts_bm25",
+_TS_RANK: Final[dict[str, LiteralString]] = {
     "ts_rank_cd": "legs/fts_ts_rank_cd",
     "ts_rank": "legs/fts_ts_rank",
 }
@@ -47,10 +46,21 @@ def fts(
     present = {term: count for term, count in frequencies.items() if count}
     if question.match is None or not present:
         return None
-    weights = {dimension(term): idf(chunks, count) for term, count in present.items()}
-    params = {"match": question.match, "limit": limit, "term_weights": question_vector(weights)}
-    name = _FTS[settings.lexical_rank]
-    return Route(settings.lexical_rank, True, compose(name, visibility, params))
+    if settings.lexical_rank == "bm25":
+        weights = {term: idf(chunks, count) for term, count in present.items()}
+        return Route("bm25", True, _bm25(visibility, question.match, weights, limit))
+    params = {"match": question.match, "limit": limit}
+    return Route(
+        settings.lexical_rank, True, compose(_TS_RANK[settings.lexical_rank], visibility, params)
+    )
+
+
+def _bm25(
+    visibility: Visibility, match: str | None, weights: Mapping[str, float], limit: int
+) -> Statement:
+    vector = question_vector({dimension(term): weight for term, weight in weights.items()})
+    params = {"match": match, "limit": limit, "term_weights": vector}
+    return compose("legs/fts_bm25", visibility, params)
 
 
 def lexicon(words: Sequence[str]) -> Statement:
@@ -64,21 +74,25 @@ def lexicon(words: Sequence[str]) -> Statement:
 
 def trgm(
     visibility: Visibility,
+    question: Question,
+    frequencies: Mapping[str, int],
     spellings: Sequence[Spelling],
     chunks: int,
-    settings: SearchSettings,
     limit: int,
 ) -> Route | None:
-    """Rank by the question's words and their other spellings."""
-    if not spellings:
+    """Rank by the question's words and their other spellings; None where no visible chunk holds any.
+
+    A spelling weighs its own idf times its similarity to the word that was typed.
+    """
+    weights = {term: idf(chunks, frequencies[term]) for term in question.terms if frequencies[term]}
+    for spelling in spellings:
+        weight = spelling.similarity * idf(chunks, frequencies[spelling.word])
+        weights[spelling.word] = max(weight, weights.get(spelling.word, 0.0))
+    if not weights:
         return None
-    params = {
-        **spelling_params(spellings),
-        "visible_chunks": chunks,
-        "max_expansions": settings.trgm_max_expansions,
-        "limit": limit,
-    }
-    return Route("lexicon", True, compose("legs/trgm", visibility, params))
+    match = match_any(weights if spellings else question.terms, question.excluded)
+    name = "spellings" if spellings else "words"
+    return Route(name, True, _bm25(visibility, match, weights, limit))
 
 
 def ann_exact(visibility: Visibility, embedding: str, limit: int) -> Route:

@@ -26,12 +26,14 @@ class Question:
     Attributes:
         terms: distinct lexemes that are scored, in the order they stand.
         match: the tsquery that candidates match, or None when nothing is asked for.
+        excluded: the tsquery that no candidate matches, or None.
         only_excludes: whether the question has exclusions and nothing else.
         dropped_terms: how many lexemes were over the limit.
     """
 
     terms: tuple[str, ...]
     match: str | None
+    excluded: str | None
     only_excludes: bool
     dropped_terms: int
 
@@ -44,6 +46,17 @@ def quote_lexeme(lexeme: str) -> str:
 def _any_of(parts: Iterable[str]) -> str:
     unique = list(dict.fromkeys(parts))
     return unique[0] if len(unique) == 1 else "(" + " | ".join(unique) + ")"
+
+
+def match_any(lexemes: Iterable[str], excluded: str | None = None) -> str | None:
+    """Write a tsquery that any of the lexemes matches; None for no lexeme."""
+    parts = [quote_lexeme(lexeme) for lexeme in lexemes]
+    return exclude(_any_of(parts), excluded) if parts else None
+
+
+def exclude(match: str | None, excluded: str | None) -> str | None:
+    """Narrow a tsquery by what must not match."""
+    return f"({match}) & !({excluded})" if match and excluded else match
 
 
 def _sequence(words: Iterable[Word]) -> str:
@@ -124,8 +137,7 @@ def _match_any(groups: list[list[Atom]], terms: set[str]) -> str | None:
         for word in atom.words
         for lexeme, _ in word.lexemes
     ]
-    wanted = [quote_lexeme(lexeme) for lexeme in lexemes if lexeme in terms]
-    return _any_of(wanted) if wanted else None
+    return match_any(lexeme for lexeme in lexemes if lexeme in terms)
 
 
 def _match_all(groups: list[list[Atom]]) -> str | None:
@@ -157,12 +169,11 @@ def read_question(
     )
     terms = tuple(lexemes)[:max_terms]
     matched = _match_any(groups, set(terms)) if match == "any" else _match_all(groups)
-    if matched and excluded:
-        unwanted = " & ".join(dict.fromkeys("!" + _sequence(atom.words) for atom in excluded))
-        matched = f"({matched}) & {unwanted}"
+    unwanted = " | ".join(dict.fromkeys(_sequence(atom.words) for atom in excluded)) or None
     return Question(
         terms=terms,
-        match=matched,
+        match=exclude(matched, unwanted),
+        excluded=unwanted,
         only_excludes=bool(excluded) and not groups,
         dropped_terms=len(lexemes) - len(terms),
     )

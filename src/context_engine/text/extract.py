@@ -54,9 +54,10 @@ _CHARSET = re.compile(
 )
 
 _FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*\n(.*?)^\1[ \t]*(?:\n|\Z)", re.S | re.M)
-_FRONT_TITLE = re.compile(r"^title[ \t]*[:=][ \t]*(.+?)[ \t]*$", re.M | re.I)
+_FRONT_TITLE = re.compile(r"^title[ \t]*[:=](.+)$", re.M | re.I)
 _FENCED = re.compile(r"^ {0,3}(```+|~~~+).*?(?:^ {0,3}\1|\Z)", re.S | re.M)
-_HEADING = re.compile(r"^ {0,3}#[ \t]+(.+?)(?:[ \t]+#+)?[ \t]*$", re.M)
+_HEADING = re.compile(r"^ {0,3}#[ \t](.+)$", re.M)
+_CLOSING = re.compile(r"(?:^|[ \t])#+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,16 +129,18 @@ def _markdown(text: str) -> Extracted:
     if front:
         text = text[front.end() :].lstrip("\n")
         title = _front_title(front[2])
-    if title is None:
-        heading = _HEADING.search(_FENCED.sub("", text))
-        title = heading[1] if heading else None
-    return Extracted(title, text)
+    return Extracted(title or _first_heading(text), text)
 
 
 def _front_title(front: str) -> str | None:
     match = _FRONT_TITLE.search(front)
-    if not match or match[1][0] in "|>":
-        return None
-    title = match[1]
-    quoted = len(title) > 1 and title[0] == title[-1] and title[0] in "\"'"
-    return (title[1:-1] if quoted else title).strip() or None
+    title = match[1].strip() if match else ""
+    if len(title) > 1 and title[0] == title[-1] and title[0] in "\"'":
+        title = title[1:-1].strip()
+    # A block scalar continues on the lines below.
+    return None if not title or title[0] in "|>" else title
+
+
+def _first_heading(text: str) -> str | None:
+    match = _HEADING.search(_FENCED.sub("", text))
+    return _CLOSING.sub("", match[1].strip()).strip() or None if match else None

@@ -19,7 +19,12 @@ from context_engine.model import (
 from context_engine.retrieval import legs
 from context_engine.retrieval.compose import Statement, Visibility, compose, resolve_scope
 from context_engine.retrieval.fusion import Candidate, Fused, fuse
-from context_engine.retrieval.fuzzy import Spelling, near_spellings, words_to_expand
+from context_engine.retrieval.fuzzy import (
+    Spelling,
+    choose_spellings,
+    near_spellings,
+    words_to_expand,
+)
 from context_engine.retrieval.legs import Route
 from context_engine.retrieval.query import Question
 from context_engine.settings import Settings
@@ -159,9 +164,15 @@ class Searcher:
             routes["ann"] = self._ann(request, visibility, run.chunks, indexed, limit)
         self._ask(transaction, routes, run, apart)
         self._complete_ann(transaction, request, visibility, run, limit)
-        if request.wants("trgm") and any(term for term in request.question.terms):
+        if request.wants("trgm") and request.question.terms:
             fuzzy = self._trgm(transaction, request, visibility, run, frequencies, limit)
-            self._ask(transaction, {"trgm": fuzzy} if fuzzy else {}, run, apart)
+            same = routes.get("fts")
+            if fuzzy and same and fuzzy.statement == same.statement and "fts" in run.lists:
+                # Nothing to respell: the lexical leg has just asked the very same.
+                run.lists["trgm"] = run.lists["fts"]
+                run.reports["trgm"] = LegReport(fuzzy.name, True, len(run.lists["fts"]))
+            elif fuzzy:
+                self._ask(transaction, {"trgm": fuzzy}, run, apart)
         for leg, weight in request.weights.items():
             if leg not in run.reports:
                 run.note(leg, "empty" if weight > 0 else "off")
@@ -207,25 +218,21 @@ class Searcher:
         limit: int,
     ) -> Route | None:
         search = self._settings.search
-        terms = list(frequencies)
-        if not run.chunks:
-            return None
+        terms = request.question.terms
         words = words_to_expand(
             terms, frequencies, search.trgm_expand_below, search.trgm_max_query_words
         )
-        spellings = [
-            Spelling(place, term, 1.0, frequencies[term])
-            for place, term in enumerate(terms)
-            if frequencies[term]
-        ]
-        if words:
+        near: list[Spelling] = []
+        if words and run.chunks:
             [found] = transaction.run(legs.lexicon(words))
-            places = {term: place for place, term in enumerate(terms)}
-            spellings += [
-                Spelling(places[words[near.place]], near.word, near.similarity, None)
-                for near in near_spellings(words, [(place, word) for place, word in found])
-            ]
-        return legs.trgm(visibility, spellings, run.chunks, search, limit)
+            near = near_spellings(words, [(place, word) for place, word in found])
+        if near:
+            spelled = sorted({spelling.word for spelling in near} - set(frequencies))
+            statement = legs.document_frequency(visibility, spelled)
+            [counted] = transaction.run(statement)
+            frequencies |= {spelled[place]: count for place, count in counted}
+        chosen = choose_spellings(near, frequencies, search.trgm_max_expansions)
+        return legs.trgm(visibility, request.question, frequencies, chosen, run.chunks, limit)
 
     def _ask(
         self,
