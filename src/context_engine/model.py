@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-LegName = Literal["fts", "trgm", "ann", "graph"]
-LEGS: Final[tuple[LegName, ...]] = ("fts", "trgm", "ann", "graph")
+from context_engine.names import LEGS as LEGS
+from context_engine.names import LegName as LegName
+
 DEFAULT_SOURCE: Final = "default"
 
 _POSITIVE_63_BITS: Final = (1 << 63) - 1

@@ -17,7 +17,7 @@ from pydantic_settings import (
 )
 
 from context_engine.errors import ConfigError
-from context_engine.model import LegName
+from context_engine.names import LegName
 
 DEFAULT_WEIGHTS: Final[dict[LegName, float]] = {"fts": 1.0, "trgm": 0.4, "ann": 1.0, "graph": 1.0}
 
@@ -53,7 +53,7 @@ class SearchSettings(_Section):
     lexical_rank: Literal["bm25", "ts_rank_cd", "ts_rank"] = "bm25"
     trgm_max_query_words: int | None = Field(default=None, ge=0)
     """At most this many words of a question are expanded, the rarest first; unset means all."""
-    trgm_expand_below: int = Field(default=5, ge=1)
+    trgm_expand_below: int = Field(default=1, ge=1)
     """A word that fewer visible chunks hold is looked for in other spellings."""
     trgm_max_expansions: int = Field(default=20, ge=1, le=200)
     """Spellings kept for one word."""

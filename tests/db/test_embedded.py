@@ -12,7 +12,7 @@ import psutil
 import psycopg
 import pytest
 
-from context_engine.db import embedded
+from context_engine.db import embedded_cluster, embedded_host
 from context_engine.db.embedded import EmbeddedServer
 from context_engine.errors import ConfigError, StoreError
 
@@ -44,9 +44,18 @@ def hold(*args: Path, script: str = HOLDER, **options: object) -> subprocess.Pop
     return subprocess.Popen(command, **{**pipes, **options})
 
 
+def scratch_parent() -> str | None:
+    """Memory where there is enough: a busy disk would take most of the time of these tests."""
+    with contextlib.suppress(OSError):
+        memory = os.statvfs("/dev/shm")
+        if memory.f_bavail * memory.f_frsize > 2**30 and not memory.f_flag & os.ST_NOEXEC:
+            return "/dev/shm"
+    return None
+
+
 @contextlib.contextmanager
 def scratch_dir() -> Iterator[Path]:
-    path = Path(tempfile.mkdtemp(prefix="ce-"))
+    path = Path(tempfile.mkdtemp(prefix="ce-", dir=scratch_parent()))
     if ROOT:
         path.chmod(0o755)
     try:
@@ -93,7 +102,7 @@ def postmaster_pid(data_dir: Path) -> int:
 
 
 def wheel_is_reachable() -> bool:
-    package = embedded._package_dir()
+    package = embedded_host.package_dir()
     return package is not None and all(path.stat().st_mode & 0o001 for path in package.parents)
 
 
@@ -265,7 +274,7 @@ def test_a_path_unfit_for_sockets_gets_another_socket_directory(
 
 
 def test_a_port_asks_for_the_password(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded, "_UNIX_SOCKETS", False)
+    monkeypatch.setattr(embedded_cluster, "_UNIX_SOCKETS", False)
     with EmbeddedServer.start(scratch / "data", options=FAST) as server:
         assert query(server, "SELECT current_setting('listen_addresses')") == ("127.0.0.1",)
         password = (scratch / "data" / "password").read_text()
@@ -327,15 +336,15 @@ def test_root_is_told_which_directory_its_service_user_cannot_enter(scratch: Pat
 def test_root_runs_a_copy_of_a_wheel_that_its_service_user_cannot_reach(
     data_dir: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    installed = embedded._package_dir()
+    installed = embedded_host.package_dir()
     assert installed
     hidden = scratch / "hidden"
     for name in (installed.name, f"{installed.name}.libs"):
         if installed.with_name(name).exists():
             shutil.copytree(installed.with_name(name), hidden / name)
     hidden.chmod(0o700)
-    monkeypatch.setattr(embedded, "_package_dir", lambda: hidden / installed.name)
-    monkeypatch.setattr(embedded, "_SYSTEM_DIR", scratch / "system")
+    monkeypatch.setattr(embedded_host, "package_dir", lambda: hidden / installed.name)
+    monkeypatch.setattr(embedded_host, "SYSTEM_DIR", scratch / "system")
     monkeypatch.setattr(os, "sync", lambda: None)
     for _ in range(2):
         with EmbeddedServer.start(data_dir, options=FAST):
@@ -376,6 +385,6 @@ def test_a_socket_that_answers_counts_as_a_running_server(data_dir: Path) -> Non
     with EmbeddedServer.start(data_dir, options=FAST):
         pid_file = data_dir / "postgres-18" / "postmaster.pid"
         lines = pid_file.read_text().splitlines()
-        elsewhere = embedded._Postmaster(2**22 + 1, lines[3], lines[4], "ready")
+        elsewhere = embedded_cluster.Postmaster(2**22 + 1, lines[3], lines[4], "ready")
         assert elsewhere.is_alive(data_dir / "postgres-18")
     assert not elsewhere.is_alive(data_dir / "postgres-18")

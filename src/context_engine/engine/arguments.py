@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 
 from context_engine.access import check_document_id
 from context_engine.errors import InputError, ProviderError
-from context_engine.model import LEGS, LegName
-from context_engine.models.embedder import Embedder, normalise
+from context_engine.models.embedder import Embedder
 from context_engine.models.local import minilm
+from context_engine.models.vectors import normalise
+from context_engine.names import LEGS, LegName
 from context_engine.settings import Settings
 from context_engine.text.clean import clean_text
 
@@ -31,20 +32,13 @@ def default_embedder() -> Embedder:
     return minilm()
 
 
-def facts(
-    embedder: Embedder, settings: Settings, analyser_version: int
-) -> dict[str, dict[str, Any]]:
+def facts(embedder: Embedder, settings: Settings, analyser: str) -> dict[str, dict[str, Any]]:
     """Describe what fills the database, to be recorded and compared."""
-    analyser = settings.analyser
+    bm25 = settings.analyser
     return {
         "embedder": {"name": embedder.name, "dim": embedder.dim},
-        "analyser": {
-            "version": analyser_version,
-            "language": analyser.language,
-            "k1": analyser.k1,
-            "b": analyser.b,
-            "length_pivot": analyser.length_pivot,
-        },
+        "analyser": {"name": analyser},
+        "bm25": {"k1": bm25.k1, "b": bm25.b, "length_pivot": bm25.length_pivot},
     }
 
 
@@ -77,7 +71,7 @@ def merge_weights(
             raise InputError(f"no leg is named {leg!r}; there are {', '.join(LEGS)}")
         if (
             isinstance(weight, bool)
-            or not isinstance(weight, int | float)
+            or not isinstance(weight, int | float)  # pyright: ignore[reportUnnecessaryIsInstance]
             or not 0 <= weight < float("inf")
         ):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InputError(f"the weight of {leg} must be a number of at least 0")

@@ -10,6 +10,8 @@ from context_engine.db import copy_format
 from context_engine.ingest.diff import Change
 from context_engine.ingest.plan import DocumentPlan
 from context_engine.retrieval.bm25 import DIMENSIONS, term_frequencies
+from context_engine.retrieval.fuzzy import deletions
+from context_engine.retrieval.legs import int_array
 from context_engine.settings import AnalyserSettings
 from context_engine.text.analyse import Analyser
 
@@ -77,6 +79,12 @@ def embedding_rows(
                         copy_format.halfvec(vector),
                     )
                 )
+
+
+def word_params(words: Iterable[str]) -> dict[str, object]:
+    """Lay out words for the lexicon."""
+    ordered = sorted(words)
+    return {"words": ordered, "deletions": [int_array(deletions(word)) for word in ordered]}
 
 
 def claim_params(plans: Sequence[DocumentPlan], acl_ids: Mapping[int, int]) -> dict[str, object]:

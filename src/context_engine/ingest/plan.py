@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -98,6 +98,21 @@ def _metadata(value: Mapping[str, Any]) -> tuple[str, int]:
     return text, replaced
 
 
+def _without_blank(pieces: Sequence[str]) -> list[str]:
+    """Join pieces of white space to the piece before, so that none is indexed by itself."""
+    kept: list[str] = []
+    blank = ""
+    for piece in pieces:
+        if kept and not piece.strip():
+            kept[-1] += piece
+        elif piece.strip():
+            kept.append(blank + piece)
+            blank = ""
+        else:
+            blank += piece
+    return kept
+
+
 def plan_document(document: Document, settings: IngestSettings) -> DocumentPlan:
     """Clean, cut and hash a document.
 
@@ -114,7 +129,7 @@ def plan_document(document: Document, settings: IngestSettings) -> DocumentPlan:
     text, replaced = clean_text(document.text)
     name, replaced_in_name = clean_text(document.name)
     metadata, replaced_in_metadata = _metadata(document.metadata)
-    pieces = chunk(text, settings.chunk_tokens)
+    pieces = _without_blank(chunk(text, settings.chunk_tokens))
     if not pieces:
         if not name.strip():
             raise InputError("nothing to index: text and name are empty")

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from context_engine.model import LEGS, LegHit, LegName
+from context_engine.model import LegHit
+from context_engine.names import LEGS, LegName
 
 
 @dataclass(frozen=True, slots=True)

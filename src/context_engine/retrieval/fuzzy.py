@@ -4,22 +4,43 @@ Which words are looked up, and which spellings count, follows from the question 
 lexicon also knows hidden words, so what it returns is never cut short before the visible ones are picked out.
 """
 
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
-TRIGRAM_THRESHOLD: Final = 0.25
-"""Least trigram similarity of a spelling; edit distance decides, so this only has to let one edit through."""
+TRIGRAM_THRESHOLDS: Final = ((12, 0.35), (8, 0.3))
+"""Least trigram similarity of a long word's spelling, by the word's length: two edits leave that much."""
+FEW_CHUNKS: Final = 200
+"""A caller who sees at most this many chunks has all of their words compared; for others the lexicon is asked."""
 _SHORTEST_EXPANDED: Final = 4
 _LONGEST_EXPANDED: Final = 100
+_LONGEST_SHORT: Final = 7
 
 
 def max_edits(length: int) -> int:
     """Return how many edits away a spelling may be: one, from 8 letters two, from 16 three; a swap is one edit."""
-    return 1 if length < 8 else 2 if length < 16 else 3
+    return 1 if length <= _LONGEST_SHORT else 2 if length < 16 else 3
+
+
+def deletions(word: str) -> list[int]:
+    """Hash a short word, and what is left of it without each of its letters; empty for long words.
+
+    Two words one edit apart (a letter more, less, other, or two swapped) have such a rest in common.
+    """
+    if not _SHORTEST_EXPANDED - 1 <= len(word) <= _LONGEST_SHORT + 1:
+        return []
+    rests = {word} | {word[:place] + word[place + 1 :] for place in range(len(word))}
+    return sorted({zlib.crc32(rest.encode()) - (1 << 31) for rest in rests})
+
+
+def is_short(word: str) -> bool:
+    """Whether a word's spellings are found by `deletions`; longer ones are found by trigrams."""
+    return len(word) <= _LONGEST_SHORT
 
 
 def words_to_expand(
@@ -50,16 +71,29 @@ class Spelling:
     similarity: float
 
 
-def near_spellings(words: Sequence[str], found: Iterable[tuple[int, str]]) -> list[Spelling]:
-    """Keep the lexicon's words within `max_edits`; similarity is 1 - edits / length of the longer word."""
+def near_spellings(
+    words: Sequence[str], candidates: Iterable[tuple[int | None, str]]
+) -> list[Spelling]:
+    """Keep the candidates within `max_edits`; similarity is 1 - edits / length of the longer word.
+
+    Args:
+        words: the words looked up.
+        candidates: pairs of a place in `words`, or None for all of them, and a word that may be near.
+    """
+    by_place: dict[int | None, list[str]] = {}
+    for place, candidate in candidates:
+        by_place.setdefault(place, []).append(candidate)
     kept: list[Spelling] = []
-    for place, candidate in found:
-        word = words[place]
+    for place, word in enumerate(words):
+        choices = by_place.get(place, []) + by_place.get(None, [])
         limit = max_edits(len(word))
-        distance = OSA.distance(word, candidate, score_cutoff=limit)
-        if candidate != word and distance <= limit:
-            similarity = 1 - distance / max(len(word), len(candidate))
-            kept.append(Spelling(word, candidate, similarity))
+        found = process.extract(
+            word, choices, scorer=OSA.distance, score_cutoff=limit, limit=None, processor=None
+        )
+        for candidate, distance, _ in found:
+            if distance:
+                similarity = 1 - distance / max(len(word), len(candidate))
+                kept.append(Spelling(word, candidate, similarity))
     return kept
 
 

@@ -6,7 +6,14 @@ from typing import Final, LiteralString
 
 from context_engine.retrieval.bm25 import dimension, idf, question_vector
 from context_engine.retrieval.compose import Statement, Visibility, compose
-from context_engine.retrieval.fuzzy import TRIGRAM_THRESHOLD, Spelling
+from context_engine.retrieval.fuzzy import (
+    FEW_CHUNKS,
+    TRIGRAM_THRESHOLDS,
+    Spelling,
+    deletions,
+    is_short,
+    max_edits,
+)
 from context_engine.retrieval.query import Question, match_any, quote_lexeme
 from context_engine.settings import SearchSettings
 from context_engine.sql import load
@@ -63,13 +70,45 @@ def _bm25(
     return compose("legs/fts_bm25", visibility, params)
 
 
-def lexicon(words: Sequence[str]) -> Statement:
-    """Look up the lexicon's words near each of `words`."""
-    return Statement(
-        load("legs/lexicon"),
-        {"words": list(words)},
-        {"pg_trgm.similarity_threshold": str(TRIGRAM_THRESHOLD)},
-    )
+def spelling_candidates(
+    visibility: Visibility, words: Sequence[str], chunks: int
+) -> list[Statement]:
+    """Look up words that may be other spellings of `words`: rows of (place in `words`, or null for any; candidate).
+
+    Where few chunks are visible all of their words are candidates; where many are, the lexicon's near ones. Which
+    way is taken follows from the number of visible chunks alone.
+    """
+    if chunks <= FEW_CHUNKS:
+        reach = [(len(word), max_edits(len(word))) for word in words]
+        params = {
+            "shortest": min(length - edits for length, edits in reach),
+            "longest": max(length + edits for length, edits in reach),
+        }
+        return [compose("legs/visible_words", visibility, params)]
+    statements: list[Statement] = []
+    short = [place for place, word in enumerate(words) if is_short(word)]
+    if short:
+        rests = [int_array(deletions(words[place])) for place in short]
+        params = {"places": short, "deletions": rests}
+        statements.append(Statement(load("legs/lexicon_deletions"), params))
+    rest = [place for place, word in enumerate(words) if not is_short(word)]
+    for least_length, threshold in TRIGRAM_THRESHOLDS:
+        places = [place for place in rest if len(words[place]) >= least_length]
+        rest = [place for place in rest if len(words[place]) < least_length]
+        if places:
+            params = {
+                "places": places,
+                "words": [words[place] for place in places],
+                "edits": [max_edits(len(words[place])) for place in places],
+            }
+            settings = {"pg_trgm.similarity_threshold": str(threshold)}
+            statements.append(Statement(load("legs/lexicon_trigrams"), params, settings))
+    return statements
+
+
+def int_array(values: Sequence[int]) -> str:
+    """Write an int[] literal."""
+    return "{" + ",".join(map(str, values)) + "}"
 
 
 def trgm(

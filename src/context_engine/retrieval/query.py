@@ -80,11 +80,10 @@ def _sequence(words: Iterable[Word]) -> str:
 
 def _whole_or_parts(word: Word) -> str:
     """Write a word that must match: its joined form, or all of its parts."""
-    whole = [quote_lexeme(lexeme) for lexeme, _ in word.lexemes if lexeme == word.surface]
-    parts = [quote_lexeme(lexeme) for lexeme, _ in word.lexemes if lexeme != word.surface]
-    if not parts:
-        return whole[0]
-    return _any_of([*whole, "(" + " & ".join(parts) + ")" if len(parts) > 1 else parts[0]])
+    parts = [quote_lexeme(lexeme) for lexeme, _ in word.lexemes if lexeme not in word.joined]
+    every_part = "(" + " & ".join(dict.fromkeys(parts)) + ")" if parts else None
+    whole = [quote_lexeme(lexeme) for lexeme in word.joined[:1]]
+    return _any_of([*whole, *([every_part] if every_part else [])])
 
 
 def _pieces(

@@ -27,6 +27,7 @@ ANALYSER_VERSION: Final = 1
 """Raised with every change that gives a text other lexemes: stored lexemes must be made again."""
 
 _MEMO_ENTRIES = 200_000
+_MEMO_WORDS = 20_000
 _MEMO_CHARS = 64
 _SHORTEST_STEMMED = 3
 _ELISION = frozenset({"catalan", "french", "irish", "italian"})
@@ -149,7 +150,7 @@ class Analyser:
 
     def _learn_words(self, chunk: str) -> tuple[Word, ...]:
         words = tuple(self._word(kind, token)[0] for kind, token in tokens(normalise(chunk)))
-        return _remember(self._words, chunk, words)
+        return _remember(self._words, chunk, words, _MEMO_WORDS)
 
     def _learn(self, chunk: str) -> str | _Entry:
         found = list(tokens(normalise(chunk)))
@@ -157,11 +158,13 @@ class Analyser:
             entry = self._entry(*found[0])
         else:
             entry = _merge(self._recall(kind, token) for kind, token in found)
-        return _remember(self._entries, chunk, entry)
+        return _remember(self._entries, chunk, entry, _MEMO_ENTRIES)
 
     def _recall(self, kind: Kind, token: str) -> str | _Entry:
         entry = self._entries.get(token)
-        return _remember(self._entries, token, self._entry(kind, token)) if entry is None else entry
+        if entry is None:
+            entry = _remember(self._entries, token, self._entry(kind, token), _MEMO_ENTRIES)
+        return entry
 
     def _entry(self, kind: Kind, token: str) -> str | _Entry:
         word, hidden, length = self._word(kind, token)
@@ -215,9 +218,9 @@ def _offset(lexeme: tuple[str, int]) -> int:
     return lexeme[1]
 
 
-def _remember(memo: dict[str, _T], key: str, value: _T) -> _T:
+def _remember(memo: dict[str, _T], key: str, value: _T, limit: int) -> _T:
     if len(key) <= _MEMO_CHARS:
-        if len(memo) >= _MEMO_ENTRIES:
+        if len(memo) >= limit:
             memo.clear()
         memo[key] = value
     return value

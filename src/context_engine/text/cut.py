@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 from context_engine.text._pattern import compile_pattern
 from context_engine.text.fold import fold
@@ -62,9 +62,7 @@ class Compound(NamedTuple):
 def tokens(text: str) -> Iterator[tuple[Kind, str]]:
     """Find the tokens of a normalised text."""
     for match in _TOKEN.finditer(text):
-        kind = match.lastgroup
-        assert kind == "word" or kind == "hangul" or kind == "run"
-        yield kind, match[0]
+        yield cast(Kind, match.lastgroup), match[0]
 
 
 def compound(token: str, *, possessive: bool, elision: bool) -> Compound:
@@ -75,6 +73,9 @@ def compound(token: str, *, possessive: bool, elision: bool) -> Compound:
         possessive: whether a final 's is dropped.
         elision: whether an apostrophe joins two words (l'avion) or belongs to one (don't).
     """
+    if token.islower() and token.isalnum():
+        simple = fold(token)
+        return Compound(simple, [simple], [])
     parts: list[str] = []
     joined: list[str] = []
     wholes: list[tuple[str, int]] = []

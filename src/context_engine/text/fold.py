@@ -10,7 +10,9 @@ _MAX_LEXEME_BYTES = 500
 _KEPT_CHARS = 100
 
 # Symbols go before NFKC, which would turn "Debian™" into "DebianTM".
-_NOT_WORD = compile_pattern(r"[^\p{L}\p{N}\p{M}\p{Default_Ignorable_Code_Point}\x00-\x7f‘’‐‑–]")
+_NOT_WORD = compile_pattern(
+    r"[^\p{L}\p{N}\p{M}\p{Default_Ignorable_Code_Point}\x00-\x7f\uff01-\uff5e‘’‐‑–]"
+)
 _IGNORABLE = compile_pattern(r"\p{Default_Ignorable_Code_Point}+")
 _ACCENTS = compile_pattern(r"[\u0300-\u036f\u20d0-\u20f0]+")
 _SEPARATORS = str.maketrans("‘’ʼʻ‐–", "''''--")

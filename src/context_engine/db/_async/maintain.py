@@ -54,10 +54,8 @@ async def settle(store: AsyncStore, written: int) -> None:
         await transaction.run(Statement(load("admin/fold_tally"), name))
     if written >= _ANALYZE_AFTER:
         schema = store.settings.schema_name
-        indexes = {
-            "lexeme_index": f'"{schema}".chunk_lexemes',
-            "lexicon_index": f'"{schema}".lexicon_trigrams',
-        }
+        names = ("chunk_lexemes", "lexicon_trigrams", "lexicon_deletions", "document_metadata")
+        indexes = {"indexes": [f'"{schema}".{name}' for name in names]}
         try:
             await store.query(Statement(load("admin/settle"), indexes))
             await store.query(Statement(load("admin/analyze")))

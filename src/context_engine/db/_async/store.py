@@ -36,7 +36,7 @@ class AsyncTransaction:
     ) -> None:
         self._store = store
         self._connection = connection
-        self._begin = begin
+        self._begin: LiteralString = begin
         self._begun = False
 
     async def _open(self) -> None:
@@ -56,7 +56,10 @@ class AsyncTransaction:
                 text = self._store.render(statement.text)
                 cursors.append(await self._connection.execute(text, statement.params))
                 for name in statement.settings:
-                    await self._connection.execute("SET LOCAL " + _resettable(name) + " TO DEFAULT")
+                    reset = sql.SQL("SET LOCAL {} TO DEFAULT").format(
+                        sql.Identifier(*name.split("."))
+                    )
+                    await self._connection.execute(reset)
         return [await cursor.fetchall() if cursor.description else [] for cursor in cursors]
 
     async def affected(self, statement: Statement) -> int:
@@ -110,20 +113,6 @@ class AsyncTransaction:
         if self._begun:
             self._begun = False
             await self._connection.execute("ROLLBACK")
-
-
-def _resettable(name: str) -> LiteralString:
-    names: tuple[LiteralString, ...] = (
-        "enable_seqscan",
-        "enable_sort",
-        "enable_bitmapscan",
-        "hnsw.ef_search",
-        "hnsw.iterative_scan",
-        "hnsw.max_scan_tuples",
-        "hnsw.scan_mem_multiplier",
-        "pg_trgm.similarity_threshold",
-    )
-    return names[names.index(name)]
 
 
 class AsyncStore:

@@ -55,10 +55,8 @@ def settle(store: Store, written: int) -> None:
         transaction.run(Statement(load("admin/fold_tally"), name))
     if written >= _ANALYZE_AFTER:
         schema = store.settings.schema_name
-        indexes = {
-            "lexeme_index": f'"{schema}".chunk_lexemes',
-            "lexicon_index": f'"{schema}".lexicon_trigrams',
-        }
+        names = ("chunk_lexemes", "lexicon_trigrams", "lexicon_deletions", "document_metadata")
+        indexes = {"indexes": [f'"{schema}".{name}' for name in names]}
         try:
             store.query(Statement(load("admin/settle"), indexes))
             store.query(Statement(load("admin/analyze")))

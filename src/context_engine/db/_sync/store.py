@@ -37,7 +37,7 @@ class Transaction:
     ) -> None:
         self._store = store
         self._connection = connection
-        self._begin = begin
+        self._begin: LiteralString = begin
         self._begun = False
 
     def _open(self) -> None:
@@ -57,7 +57,10 @@ class Transaction:
                 text = self._store.render(statement.text)
                 cursors.append(self._connection.execute(text, statement.params))
                 for name in statement.settings:
-                    self._connection.execute("SET LOCAL " + _resettable(name) + " TO DEFAULT")
+                    reset = sql.SQL("SET LOCAL {} TO DEFAULT").format(
+                        sql.Identifier(*name.split("."))
+                    )
+                    self._connection.execute(reset)
         return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
 
     def affected(self, statement: Statement) -> int:
@@ -109,20 +112,6 @@ class Transaction:
         if self._begun:
             self._begun = False
             self._connection.execute("ROLLBACK")
-
-
-def _resettable(name: str) -> LiteralString:
-    names: tuple[LiteralString, ...] = (
-        "enable_seqscan",
-        "enable_sort",
-        "enable_bitmapscan",
-        "hnsw.ef_search",
-        "hnsw.iterative_scan",
-        "hnsw.max_scan_tuples",
-        "hnsw.scan_mem_multiplier",
-        "pg_trgm.similarity_threshold",
-    )
-    return names[names.index(name)]
 
 
 class Store:

@@ -19,9 +19,11 @@ from context_engine.access import (
     normalise_rule,
 )
 from context_engine.db._async import maintain
+from context_engine.db._async.inspect import inspect
 from context_engine.db._async.migrate import is_fresh, migrate, register
 from context_engine.db._async.store import AsyncStore
 from context_engine.db.threads import async_in_thread
+from context_engine.diagnostics.facts import DatabaseFacts
 from context_engine.engine import arguments
 from context_engine.engine._async.acls import AsyncAccessClasses
 from context_engine.engine._async.ingest import AsyncIngestor, Progress
@@ -35,17 +37,17 @@ from context_engine.model import (
     Document,
     DocumentInfo,
     IngestReport,
-    LegName,
     Policy,
     Principals,
     SearchResult,
     StoredDocument,
 )
 from context_engine.models.embedder import Embedder, as_embedder, async_embed_query
+from context_engine.names import LegName
 from context_engine.retrieval.compose import Visibility, compose, resolve_scope
 from context_engine.retrieval.query import read_question
 from context_engine.settings import Settings
-from context_engine.text.analyse import ANALYSER_VERSION, Analyser
+from context_engine.text.analyse import Analyser
 
 _PAGE = 500
 
@@ -110,7 +112,9 @@ class AsyncEngine:
             if upgrade or await is_fresh(store):
                 applied = await migrate(store)
             await store.locate_extensions()
-            await register(store, arguments.facts(self._embedder, self.settings, ANALYSER_VERSION))
+            await register(
+                store, arguments.facts(self._embedder, self.settings, self._analyser.fingerprint)
+            )
         except BaseException:
             await store.close()
             if server is not None:
@@ -316,6 +320,22 @@ class AsyncEngine:
         ids = arguments.document_ids(documents)
         opened = await self._open()
         return await maintain.delete(opened.store, ids)
+
+    async def inspect(self) -> DatabaseFacts:
+        """Gather what there is to know about the database, changing nothing: not even missing tables are made."""
+        expected = arguments.facts(self._embedder, self.settings, self._analyser.fingerprint)
+        server, url = None, self._url
+        if url is None:
+            server = await async_in_thread(start_embedded, self._data_dir)
+            url = server.url()
+        store = AsyncStore(url, self.settings.storage)
+        try:
+            await store.open()
+            return await inspect(store, expected, embedded=server is not None)
+        finally:
+            await store.close()
+            if server is not None:
+                await async_in_thread(server.close)
 
 
 class _Opened:

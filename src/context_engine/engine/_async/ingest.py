@@ -15,7 +15,8 @@ from context_engine.errors import ContextEngineError, InputError, ProviderError,
 from context_engine.ingest.diff import Change, StoredState, diff
 from context_engine.ingest.plan import DocumentPlan, identify, plan_document
 from context_engine.model import Document, IngestOutcome, IngestReport, Policy
-from context_engine.models.embedder import Embedder, async_embed_documents, normalise
+from context_engine.models.embedder import Embedder, async_embed_documents
+from context_engine.models.vectors import normalise
 from context_engine.retrieval.compose import Statement
 from context_engine.settings import Settings
 from context_engine.sql import load
@@ -212,7 +213,7 @@ class AsyncIngestor:
         if not fresh:
             return
         async with self._store.write() as transaction:
-            await transaction.run(Statement(load("write/add_words"), {"words": list(fresh)}))
+            await transaction.run(Statement(load("write/add_words"), encode.word_params(fresh)))
         if len(self._known_words) > _KNOWN_WORDS_LIMIT:
             self._known_words.clear()
         self._known_words |= fresh

@@ -10,11 +10,11 @@ from context_engine.errors import LegError, StoreError
 from context_engine.model import (
     DocumentInfo,
     Hit,
-    LegName,
     LegReport,
     SearchReport,
     SearchResult,
 )
+from context_engine.names import LegName
 from context_engine.retrieval import legs
 from context_engine.retrieval.compose import Statement, Visibility, compose, resolve_scope
 from context_engine.retrieval.fusion import Candidate, Fused, fuse
@@ -227,8 +227,10 @@ class AsyncSearcher:
         )
         near: list[Spelling] = []
         if words and run.chunks:
-            [found] = await transaction.run(legs.lexicon(words))
-            near = near_spellings(words, [(place, word) for place, word in found])
+            statements = legs.spelling_candidates(visibility, words, run.chunks)
+            answers = await transaction.run(*statements)
+            found = [(place, candidate) for rows in answers for place, candidate in rows]
+            near = near_spellings(words, found)
         if near:
             spelled = sorted({spelling.word for spelling in near} - set(frequencies))
             statement = legs.document_frequency(visibility, spelled)

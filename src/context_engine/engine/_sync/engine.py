@@ -20,9 +20,11 @@ from context_engine.access import (
     normalise_rule,
 )
 from context_engine.db._sync import maintain
+from context_engine.db._sync.inspect import inspect
 from context_engine.db._sync.migrate import is_fresh, migrate, register
 from context_engine.db._sync.store import Store
 from context_engine.db.threads import in_thread
+from context_engine.diagnostics.facts import DatabaseFacts
 from context_engine.engine import arguments
 from context_engine.engine._sync.acls import AccessClasses
 from context_engine.engine._sync.ingest import Ingestor, Progress
@@ -36,17 +38,17 @@ from context_engine.model import (
     Document,
     DocumentInfo,
     IngestReport,
-    LegName,
     Policy,
     Principals,
     SearchResult,
     StoredDocument,
 )
 from context_engine.models.embedder import Embedder, as_embedder, embed_query
+from context_engine.names import LegName
 from context_engine.retrieval.compose import Visibility, compose, resolve_scope
 from context_engine.retrieval.query import read_question
 from context_engine.settings import Settings
-from context_engine.text.analyse import ANALYSER_VERSION, Analyser
+from context_engine.text.analyse import Analyser
 
 _PAGE = 500
 
@@ -111,7 +113,9 @@ class Engine:
             if upgrade or is_fresh(store):
                 applied = migrate(store)
             store.locate_extensions()
-            register(store, arguments.facts(self._embedder, self.settings, ANALYSER_VERSION))
+            register(
+                store, arguments.facts(self._embedder, self.settings, self._analyser.fingerprint)
+            )
         except BaseException:
             store.close()
             if server is not None:
@@ -317,6 +321,22 @@ class Engine:
         ids = arguments.document_ids(documents)
         opened = self._open()
         return maintain.delete(opened.store, ids)
+
+    def inspect(self) -> DatabaseFacts:
+        """Gather what there is to know about the database, changing nothing: not even missing tables are made."""
+        expected = arguments.facts(self._embedder, self.settings, self._analyser.fingerprint)
+        server, url = None, self._url
+        if url is None:
+            server = in_thread(start_embedded, self._data_dir)
+            url = server.url()
+        store = Store(url, self.settings.storage)
+        try:
+            store.open()
+            return inspect(store, expected, embedded=server is not None)
+        finally:
+            store.close()
+            if server is not None:
+                in_thread(server.close)
 
 
 class _Opened:

@@ -1,1 +1,1 @@
-SELECT gin_clean_pending_list(to_regclass(%(lexeme_index)s)), gin_clean_pending_list(to_regclass(%(lexicon_index)s))
+SELECT gin_clean_pending_list(to_regclass(name)) FROM unnest(%(indexes)s::text[]) AS name

@@ -82,7 +82,10 @@ CREATE TABLE {schema}.tally (
 CREATE INDEX tally_by_acl ON {schema}.tally (acl_id);
 
 -- Every lexeme ever stored; a spelling counts only where a visible chunk holds it.
+-- Short words are found by what is left when a letter is dropped, long ones by trigrams.
 CREATE TABLE {schema}.lexicon (
-    word text PRIMARY KEY
+    word text PRIMARY KEY,
+    deletions integer[] NOT NULL
 );
-CREATE INDEX lexicon_trigrams ON {schema}.lexicon USING gin (word gin_trgm_ops);
+CREATE INDEX lexicon_deletions ON {schema}.lexicon USING gin (deletions);
+CREATE INDEX lexicon_trigrams ON {schema}.lexicon USING gin (word gin_trgm_ops) WHERE length(word) >= 6;

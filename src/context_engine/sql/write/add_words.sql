@@ -1,3 +1,5 @@
-INSERT INTO {schema}.lexicon (word)
-SELECT word FROM unnest(%(words)s::text[]) AS given (word) ORDER BY word
+INSERT INTO {schema}.lexicon (word, deletions)
+SELECT word, deletions::int[]
+FROM unnest(%(words)s::text[], %(deletions)s::text[]) AS given (word, deletions)
+ORDER BY word
 ON CONFLICT DO NOTHING

@@ -1,0 +1,51 @@
+# The two commands of the README: `make demo` and `make test`. Each makes what it needs, and both can be run again.
+PYTHON ?= python3
+BIN := .venv/bin
+WORKERS ?= 2
+
+.PHONY: help demo test check format sync bench-latency bench-promise clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
+
+.venv/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12 …")'
+	$(PYTHON) -m venv .venv
+
+.venv/.local: pyproject.toml | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[local]'
+	@touch $@
+
+.venv/.dev: pyproject.toml | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@ .venv/.local
+
+demo: .venv/.local  ## ingest the example handbook and search it as three callers
+	$(BIN)/python examples/demo.py
+
+test: .venv/.dev  ## run the whole test suite on an embedded PostgreSQL
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+check: .venv/.dev  ## formatting, lint, types, import rules, generated code, then the tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+	$(BIN)/python tools/unasync.py --check
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+format: .venv/.dev  ## lay out the code
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+sync: .venv/.dev  ## generate the synchronous code from the asynchronous
+	$(BIN)/python tools/unasync.py
+
+bench-latency: .venv/.dev  ## 50,000 documents with real owners: ingest, sizes, search times beside plain SQL
+	$(BIN)/python -m benchmarks.latency
+
+bench-promise: .venv/.dev  ## a long random campaign for the promise
+	CONTEXT_ENGINE_PROMISE_CASES=2000 $(BIN)/python -m pytest tests/authz -n $(WORKERS) --timeout=0
+
+clean:  ## remove the virtual environment and caches
+	rm -rf .venv .cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,201 @@
+"""A second reading of questions, and scores of words, written without the engine's SQL."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from context_engine.text._pattern import compile_pattern
+from context_engine.text.analyse import Analyser, Word
+
+Positions = Mapping[str, Sequence[int]]
+
+_LAST_POSITION: Final = 16_383
+_POSITIONS_KEPT: Final = 255
+_WORD: Final = compile_pattern(r"[\p{Alphabetic}\p{Nd}]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A word or a phrase that is asked for, or ruled out."""
+
+    words: tuple[Word, ...]
+    phrase: bool
+
+    @property
+    def lexemes(self) -> list[str]:
+        """What it is scored by, in the order it stands."""
+        return [lexeme for word in self.words for lexeme, _ in word.lexemes]
+
+    def follows_in(self, positions: Positions) -> bool:
+        """Tell whether its words stand one after the other, each in any of its forms."""
+        steps: dict[int, set[int]] = {}
+        start = 0
+        for word in self.words:
+            for lexeme, offset in word.lexemes:
+                steps.setdefault(start + offset, set()).update(_stored(positions, lexeme))
+            start += word.span
+        first = min(steps)
+        return any(
+            all(place - first + offset in places for offset, places in steps.items())
+            for place in steps[first]
+        )
+
+    def held_by(self, positions: Positions) -> bool:
+        """Tell whether a phrase stands there; or a word, joined or as all of its parts."""
+        if self.phrase:
+            return self.follows_in(positions)
+        [word] = self.words
+        parts = [lexeme for lexeme, _ in word.lexemes if lexeme not in word.joined]
+        if any(whole in positions for whole in word.joined[:1]):
+            return True
+        return bool(parts) and all(part in positions for part in parts)
+
+
+def _stored(positions: Positions, lexeme: str) -> set[int]:
+    """Return the positions that a tsvector has room for."""
+    kept = positions.get(lexeme, ())[:_POSITIONS_KEPT]
+    return {min(place, _LAST_POSITION) for place in kept}
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A question: groups of alternatives that are asked for, and what is ruled out."""
+
+    wanted: tuple[tuple[Asked, ...], ...]
+    unwanted: tuple[Asked, ...]
+    terms: tuple[str, ...]
+
+    @property
+    def only_excludes(self) -> bool:
+        """Whether nothing is asked for and something ruled out."""
+        return bool(self.unwanted) and not self.wanted
+
+    def excludes(self, positions: Positions) -> bool:
+        """Tell whether a chunk holds what is ruled out."""
+        return any(asked.follows_in(positions) for asked in self.unwanted)
+
+    def matches(self, positions: Positions, every: bool) -> bool:
+        """Tell whether a chunk is a candidate: it holds `every` word, or any and each phrase."""
+        if not self.wanted or self.excludes(positions):
+            return False
+        if every:
+            return all(any(asked.held_by(positions) for asked in group) for group in self.wanted)
+        phrases = [group for group in self.wanted if any(asked.phrase for asked in group)]
+        if phrases:
+            return all(any(asked.follows_in(positions) for asked in group) for group in phrases)
+        return any(term in positions for term in self.terms)
+
+
+def read(query: str, analyser: Analyser, max_terms: int) -> Reading:
+    """Read a question: words, "phrases", -exclusions, and `or` between alternatives."""
+    wanted: list[list[Asked]] = []
+    unwanted: list[Asked] = []
+    either = False
+    for minus, quoted, text in _pieces(query):
+        if not quoted and text.casefold() == "or":
+            either = bool(wanted)
+            continue
+        words = [word for word in analyser.words(text)]
+        if not any(word.lexemes for word in words):
+            continue
+        found = (
+            [Asked(tuple(words), True)]
+            if quoted
+            else [Asked((word,), False) for word in words if word.lexemes]
+        )
+        if minus:
+            unwanted += found
+        elif either:
+            wanted[-1] += found
+        else:
+            wanted += [[asked] for asked in found]
+        either = False
+    lexemes = (lexeme for group in wanted for asked in group for lexeme in asked.lexemes)
+    terms = tuple(dict.fromkeys(lexemes))[:max_terms]
+    return Reading(tuple(map(tuple, wanted)), tuple(unwanted), terms)
+
+
+def _pieces(query: str) -> Iterator[tuple[bool, bool, str]]:
+    """Yield (minus, quoted, text); a quotation mark within a word, or without a partner, is part of the word."""
+    at = 0
+    while at < len(query):
+        if query[at].isspace():
+            at += 1
+            continue
+        opening = at + (query[at] == "-")
+        starts = at == 0 or query[at - 1].isspace()
+        closing = query.find('"', opening + 1) if query[opening : opening + 1] == '"' else -1
+        if starts and closing >= 0:
+            yield opening > at, True, query[opening + 1 : closing]
+            at = closing + 1
+            continue
+        end = at
+        while end < len(query) and not query[end].isspace():
+            end += 1
+        word = query[at:end]
+        minus = word[0] == "-" and len(word) > 1 and (word[1].isalnum() or word[1] == "_")
+        yield minus, False, word[1:] if minus else word
+        at = end
+
+
+def idf(chunks: int, frequency: int) -> float:
+    """Weigh a lexeme that `frequency` of `chunks` chunks hold."""
+    return math.log1p((chunks - frequency + 0.5) / (frequency + 0.5))
+
+
+def saturated(count: int, length: int, k1: float, b: float, pivot: float) -> float:
+    """Weigh a lexeme that stands `count` times in a chunk of `length` words."""
+    return count * (k1 + 1) / (count + k1 * (1 - b + b * length / pivot))
+
+
+def trigrams(text: str) -> set[str]:
+    """Cut a text as pg_trgm does: each word with two blanks before and one after, in threes, each once."""
+    padded = (f"  {word} " for word in _WORD.findall(text.lower()))
+    return {word[at : at + 3] for word in padded for at in range(len(word) - 2)}
+
+
+def trigram_similarity(one: str, other: str) -> float:
+    """Share of the trigrams of both that both have, in float32; 0 where there are none."""
+    left, right = trigrams(one), trigrams(other)
+    return float(np.float32(len(left & right)) / np.float32(max(len(left | right), 1)))
+
+
+def edits(one: str, other: str) -> int:
+    """Count the letters to insert, drop, replace or swap with a neighbour, none touched twice (OSA)."""
+    before: list[int] = []
+    above = list(range(len(other) + 1))
+    for row, letter in enumerate(one, 1):
+        current = [row]
+        for column, wanted in enumerate(other, 1):
+            best = min(above[column] + 1, current[-1] + 1, above[column - 1] + (letter != wanted))
+            if row > 1 and column > 1 and letter == other[column - 2] and one[row - 2] == wanted:
+                best = min(best, before[column - 2] + 1)
+            current.append(best)
+        before, above = above, current
+    return above[-1]
+
+
+def allowed_edits(word: str) -> int:
+    """How many edits away a spelling may be: one, from 8 letters two, from 16 three."""
+    return 1 + (len(word) >= 8) + (len(word) >= 16)
+
+
+def least_trigrams(word: str) -> float:
+    """How similar by trigrams a spelling must be where more chunks are seen than are compared word by word."""
+    return 0.0 if len(word) < 8 else 0.3 if len(word) < 12 else 0.35
+
+
+def other_spellings(word: str, vocabulary: Iterable[str], least: float) -> list[tuple[float, str]]:
+    """Return (similarity, spelling) of the words near `word`, the nearest first, ties by the alphabet."""
+    found: list[tuple[float, str]] = []
+    most = allowed_edits(word)
+    for candidate in vocabulary:
+        if candidate == word or abs(len(candidate) - len(word)) > most:
+            continue
+        distance = edits(word, candidate)
+        if distance <= most and trigram_similarity(candidate, word) >= least:
+            found.append((1 - distance / max(len(word), len(candidate)), candidate))
+    return sorted(found, key=lambda pair: (-pair[0], pair[1]))

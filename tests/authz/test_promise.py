@@ -1,0 +1,194 @@
+"""The promise: a caller gets from everything exactly what a database of only their documents would give.
+
+`CONTEXT_ENGINE_PROMISE_CASES=2000` draws that many examples a test, other ones each time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+import pytest
+from corpora import VOCABULARY, Ask, World, worlds
+from hypothesis import event, given, note, settings
+from promise import (
+    BM25_VARIANTS,
+    EMBEDDER,
+    EXACT_VARIANTS,
+    Database,
+    Difference,
+    compare_approximate,
+    compare_databases,
+    compare_reads,
+    compare_with_oracle,
+    key_of,
+    settings_of,
+)
+
+from context_engine import TRUSTED, Document
+from context_engine.model import STORED, AclLike
+from context_engine.testing import Oracle
+
+# Read at import: tests see no variable of ours.
+_ASKED = os.environ.get("CONTEXT_ENGINE_PROMISE_CASES")
+
+
+def cases(usual: int) -> settings:
+    return (
+        settings(max_examples=int(_ASKED), derandomize=False)
+        if _ASKED
+        else settings(max_examples=usual)
+    )
+
+
+def oracle_of(
+    documents: Iterable[Document], policies: dict[str, AclLike], variant: str = "default"
+) -> Oracle:
+    return Oracle(documents, EMBEDDER, settings_of(variant), policies)
+
+
+def hold(differences: Iterable[Difference]) -> None:
+    found = list(differences)
+    for difference in found[:5]:
+        note(f"{difference.check}: {difference.text}")
+    assert not found, f"{found[0].check}: {found[0].text}"
+
+
+def pick(variants: Sequence[str], world: World) -> list[str]:
+    """Take two variants in turn, so that all come up."""
+    start = world.seed % len(variants)
+    return [variants[start], variants[(start + 1) % len(variants)]]
+
+
+def fill_visible(visible: Database, oracle: Oracle, caller: Sequence[str]) -> list[Document]:
+    """Build the database that holds only what the caller may read, by the oracle's reading of the ACLs."""
+    readable = oracle.visible(caller)
+    visible.fill(replace(document, acl=[]) for document in readable)
+    return readable
+
+
+@cases(40)
+@given(world=worlds())
+def test_nothing_hidden_shows(world: World, everything: Database, visible: Database) -> None:
+    everything.fill(world.documents, world.policies)
+    readable = fill_visible(visible, oracle_of(world.documents, world.policies), world.caller)
+    event(
+        f"sees {'all' if len(readable) == len(world.documents) else 'some' if readable else 'none'}"
+    )
+    hold(
+        chain(
+            compare_databases(
+                everything, visible, world.caller, world.asks, pick(EXACT_VARIANTS, world)
+            ),
+            compare_reads(everything, visible, world.caller, world.asks, world.documents),
+        )
+    )
+
+
+@cases(40)
+@given(world=worlds())
+def test_what_shows_is_right(world: World, everything: Database) -> None:
+    everything.fill(world.documents, world.policies)
+    oracles = {
+        variant: oracle_of(world.documents, world.policies, variant)
+        for variant in pick(BM25_VARIANTS, world)
+    }
+    for caller in (world.caller, TRUSTED):
+        hold(compare_with_oracle(everything, oracles, caller, world.asks))
+
+
+class Changing:
+    """An engine and a list of documents that go through the same changes."""
+
+    def __init__(self, database: Database, world: World) -> None:
+        self.engine = database.fill(world.documents, world.policies)
+        self.documents = {key_of(document): document for document in world.documents}
+        self.policies = dict(world.policies)
+
+    def apply(self, change: tuple[Any, ...]) -> None:
+        getattr(self, f"_{change[0]}")(*change[1:])
+
+    def _pick(self, number: int) -> int | None:
+        return list(self.documents)[number % len(self.documents)] if self.documents else None
+
+    def _acl(self, number: int, acl: AclLike) -> None:
+        if (key := self._pick(number)) is not None:
+            self.engine.set_acl(key, acl)
+            self.documents[key] = replace(self.documents[key], acl=acl)
+
+    def _policy(self, name: str, acl: AclLike) -> None:
+        self.engine.set_policy(name, acl)
+        self.policies[name] = acl
+
+    def _update(self, number: int, text: str, acl: AclLike | None) -> None:
+        if (key := self._pick(number)) is not None:
+            changed = replace(self.documents[key], text=text, name="Server notes")
+            report = self.engine.ingest([replace(changed, acl=STORED if acl is None else acl)])
+            assert not report.failed
+            self.documents[key] = changed if acl is None else replace(changed, acl=acl)
+
+    def _delete(self, number: int) -> None:
+        if (key := self._pick(number)) is not None:
+            assert self.engine.delete(key) == 1
+            del self.documents[key]
+
+    def _add(self, text: str, acl: AclLike) -> None:
+        document = Document(text=text, name="Added", external_id="added", acl=acl)
+        assert not self.engine.ingest([document]).failed
+        self.documents[key_of(document)] = document
+
+
+@cases(40)
+@given(world=worlds(most=10))
+def test_changes_leave_nothing_behind(
+    world: World, everything: Database, visible: Database
+) -> None:
+    changing = Changing(everything, world)
+    for change in world.changes:
+        changing.apply(change)
+    left = list(changing.documents.values())
+    oracle = oracle_of(left, changing.policies)
+    fill_visible(visible, oracle, world.caller)
+    known = [*left, *world.documents]
+    hold(
+        chain(
+            compare_databases(everything, visible, world.caller, world.asks, ["default"]),
+            compare_reads(everything, visible, world.caller, world.asks, known),
+            compare_with_oracle(everything, {"default": oracle}, world.caller, world.asks),
+        )
+    )
+
+
+@cases(20)
+@given(world=worlds())
+def test_the_approximate_route_hides_as_well(world: World, everything: Database) -> None:
+    everything.fill(world.documents, world.policies, variant="hnsw")
+    oracle = oracle_of(world.documents, world.policies, "hnsw")
+    hold(compare_approximate(everything, oracle, world.caller, world.asks))
+
+
+@pytest.mark.parametrize("caller", [["few"], ["few", "many"]])
+def test_the_approximate_route_says_so_and_fills_its_list(
+    caller: list[str], everything: Database
+) -> None:
+    documents = [
+        Document(
+            text=f"note {number} on {word}",
+            external_id=str(number),
+            acl=["few" if number % 20 == 0 else "many"],
+        )
+        for number, word in enumerate(VOCABULARY * 8)
+    ]
+    everything.fill(documents, variant="hnsw")
+    result = everything.engine("hnsw").search(
+        "note on zephyr", principals=caller, weights={"fts": 0, "trgm": 0}
+    )
+    assert (result.report.legs["ann"].route, result.report.exact) == ("hnsw", False)
+    assert len(result.hits) == 10
+    oracle = oracle_of(documents, {}, "hnsw")
+    hold(
+        compare_approximate(everything, oracle, caller, [Ask("note on zephyr"), Ask("zephyr", 100)])
+    )
