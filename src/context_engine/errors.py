@@ -69,13 +69,17 @@ class StoreError(ContextEngineError):
 
     Attributes:
         retryable: whether the same call may succeed later.
+        connection_lost: whether the connection, rather than a statement, failed.
     """
 
     code = "store"
 
-    def __init__(self, message: str, *, retryable: bool = False) -> None:
+    def __init__(
+        self, message: str, *, retryable: bool = False, connection_lost: bool = False
+    ) -> None:
         super().__init__(message)
         self.retryable = retryable
+        self.connection_lost = connection_lost
 
 
 class SchemaOutOfDate(StoreError):

@@ -49,3 +49,20 @@ def everything(new_promise_database: Callable[[], Database]) -> Database:
 def visible(new_promise_database: Callable[[], Database]) -> Database:
     """Holds only what one caller may read."""
     return new_promise_database()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print which check saw which mutation."""
+    if terminalreporter.verbosity < 1:
+        return
+    rows = [
+        item
+        for report in terminalreporter.getreports("passed") + terminalreporter.getreports("failed")
+        if report.when == "call" and "test_mutations" in report.nodeid
+        for item in report.user_properties
+    ]
+    if rows:
+        width = max(len(name) for name, _ in rows)
+        terminalreporter.section("mutations, and the checks that saw them")
+        for name, seen in sorted(rows):
+            terminalreporter.write_line(f"{name:<{width}}  {seen or 'NOT SEEN'}")

@@ -12,6 +12,15 @@ from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
 from context_engine.errors import ConfigError, SchemaOutOfDate, StoreError
 
 
+def unreachable(state: str) -> StoreError:
+    """Say that there is no connection."""
+    return StoreError(
+        f"the database cannot be reached or went away ({state}): check the URL and that the server runs",
+        retryable=True,
+        connection_lost=True,
+    )
+
+
 def translate(error: Exception) -> Exception:
     """Return our error for a driver's."""
     state = getattr(error, "sqlstate", None) or "no SQLSTATE"
@@ -37,9 +46,7 @@ def translate(error: Exception) -> Exception:
         case pg.SerializationFailure() | pg.DeadlockDetected():
             return StoreError("the transaction met another one: try again", retryable=True)
         case psycopg.OperationalError() | psycopg.InterfaceError():
-            return StoreError(
-                f"the database cannot be reached or went away ({state})", retryable=True
-            )
+            return unreachable(state)
         case _:
             return StoreError(f"the database refused a statement ({state})")
 

@@ -55,9 +55,10 @@ class Visibility:
 
 
 @cache
-def _visible(marks: frozenset[str]) -> LiteralString:
+def _text(name: LiteralString, marks: frozenset[str]) -> LiteralString:
+    """Join visible.sql and a statement, keeping a marked line only where its mark holds."""
     lines: list[LiteralString] = []
-    for line in load("visible").splitlines():
+    for line in ("WITH " + load("visible") + load(name)).splitlines():
         condition, found, mark = line.partition("-- if ")
         if not found:
             lines.append(line)
@@ -93,8 +94,10 @@ def compose(
         "documents": None if scope.documents is None else list(scope.documents),
         "metadata": scope.metadata,
     }
-    text = "WITH " + _visible(_marks(scope)) + load(name)
-    return Statement(text, {**scope_params, **(params or {})}, settings or {})
+    marks = _marks(scope)
+    if params and params.get("excluded"):
+        marks |= {"excluded"}
+    return Statement(_text(name, marks), {**scope_params, **(params or {})}, settings or {})
 
 
 def resolve_scope(scope: Scope) -> Statement:

@@ -134,16 +134,13 @@ def trgm(
     return Route(name, True, _bm25(visibility, match, weights, limit))
 
 
-def ann_exact(visibility: Visibility, embedding: str, limit: int) -> Route:
+def ann_exact(visibility: Visibility, question: Question, embedding: str, limit: int) -> Route:
     """Scan every visible vector."""
-    return Route(
-        "exact",
-        True,
-        compose("legs/ann_exact", visibility, {"embedding": embedding, "limit": limit}),
-    )
+    params = {"embedding": embedding, "limit": limit, "excluded": question.excluded}
+    return Route("exact", True, compose("legs/ann_exact", visibility, params))
 
 
-def ann_hnsw(visibility: Visibility, embedding: str, limit: int) -> Route:
+def ann_hnsw(visibility: Visibility, question: Question, embedding: str, limit: int) -> Route:
     """Walk the graph index until the limit is full; approximate."""
     settings = {
         "enable_seqscan": "off",
@@ -154,5 +151,5 @@ def ann_hnsw(visibility: Visibility, embedding: str, limit: int) -> Route:
         "hnsw.max_scan_tuples": str(max(20_000, visibility.chunks)),
         "hnsw.scan_mem_multiplier": "4",
     }
-    params = {"embedding": embedding, "limit": limit}
+    params = {"embedding": embedding, "limit": limit, "excluded": question.excluded}
     return Route("hnsw", False, compose("legs/ann_hnsw", visibility, params, settings))

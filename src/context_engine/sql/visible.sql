@@ -1,5 +1,5 @@
 -- The one place that says which rows a statement may see. A line marked "if" stays only where it applies:
--- "scoped" for every caller but TRUSTED, the others for the filters that the call gives.
+-- "scoped" for every caller but TRUSTED, the others for the filters that the call gives. Legs mark lines alike.
 visible_document AS NOT MATERIALIZED (
     SELECT id, acl_id, source, external_id, name, metadata
     FROM {schema}.document

@@ -8,10 +8,10 @@ from typing import Any, LiteralString
 
 from psycopg import AsyncConnection, AsyncCursor, sql
 from psycopg.rows import TupleRow
-from psycopg_pool import AsyncConnectionPool
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from context_engine.db import copy_format
-from context_engine.db.errors import translated
+from context_engine.db.errors import translated, unreachable
 from context_engine.errors import ConfigError, StoreError
 from context_engine.retrieval.compose import Statement
 from context_engine.settings import StorageSettings
@@ -141,6 +141,9 @@ class AsyncStore:
             await self._pool.open()
             try:
                 await self._pool.wait(self.settings.connect_timeout_s)
+            except PoolTimeout as error:
+                await self._pool.close()
+                raise unreachable("no connection in storage.connect_timeout_s") from error
             except BaseException:
                 await self._pool.close()
                 raise

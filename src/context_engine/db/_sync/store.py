@@ -9,10 +9,10 @@ from typing import Any, LiteralString
 
 from psycopg import Connection, Cursor, sql
 from psycopg.rows import TupleRow
-from psycopg_pool import ConnectionPool
+from psycopg_pool import ConnectionPool, PoolTimeout
 
 from context_engine.db import copy_format
-from context_engine.db.errors import translated
+from context_engine.db.errors import translated, unreachable
 from context_engine.errors import ConfigError, StoreError
 from context_engine.retrieval.compose import Statement
 from context_engine.settings import StorageSettings
@@ -140,6 +140,9 @@ class Store:
             self._pool.open()
             try:
                 self._pool.wait(self.settings.connect_timeout_s)
+            except PoolTimeout as error:
+                self._pool.close()
+                raise unreachable("no connection in storage.connect_timeout_s") from error
             except BaseException:
                 self._pool.close()
                 raise

@@ -22,6 +22,7 @@ from context_engine.db._async import maintain
 from context_engine.db._async.inspect import inspect
 from context_engine.db._async.migrate import is_fresh, migrate, register
 from context_engine.db._async.store import AsyncStore
+from context_engine.db.facts import check_dimension
 from context_engine.db.threads import async_in_thread
 from context_engine.diagnostics.facts import DatabaseFacts
 from context_engine.engine import arguments
@@ -100,6 +101,7 @@ class AsyncEngine:
             return self._opened
 
     async def _connect(self, upgrade: bool = False) -> _Opened:
+        check_dimension(self._embedder.dim)
         server = None
         url = self._url
         if url is None:
@@ -158,7 +160,7 @@ class AsyncEngine:
         if isinstance(documents, Document):
             raise InputError("ingest takes a list of documents: wrap this one in [ ]")
         opened = await self._open()
-        report = await opened.ingestor.ingest(documents, progress)
+        report = await opened.ingestor().ingest(documents, progress)
         started = time.perf_counter()
         written = report.created + report.updated
         await maintain.settle(opened.store, written)
@@ -353,10 +355,16 @@ class _Opened:
         self.applied = applied
         self.access_classes = AsyncAccessClasses(store)
         self.searcher = AsyncSearcher(store, engine.settings)
-        self.ingestor = AsyncIngestor(
-            store,
-            engine._embedder,  # pyright: ignore[reportPrivateUsage]
-            engine._analyser,  # pyright: ignore[reportPrivateUsage]
-            engine.settings,
+        self._engine = engine
+        self._known_words: set[str] = set()
+
+    def ingestor(self) -> AsyncIngestor:
+        """Make an ingestor for one call."""
+        return AsyncIngestor(
+            self.store,
+            self._engine._embedder,  # pyright: ignore[reportPrivateUsage]
+            self._engine._analyser,  # pyright: ignore[reportPrivateUsage]
+            self._engine.settings,
             self.access_classes,
+            self._known_words,
         )

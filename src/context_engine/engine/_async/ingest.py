@@ -53,7 +53,7 @@ class _Batch:
 
 
 class AsyncIngestor:
-    """Writes documents for one engine."""
+    """Writes the documents of one call."""
 
     def __init__(
         self,
@@ -62,20 +62,20 @@ class AsyncIngestor:
         analyser: Analyser,
         settings: Settings,
         access_classes: AsyncAccessClasses,
+        known_words: set[str],
     ) -> None:
         self._store = store
         self._embedder = embedder
         self._analyser = analyser
         self._settings = settings
         self._access_classes = access_classes
-        self._known_words: set[str] = set()
-        self._timings: dict[str, float] = {}
+        self._known_words = known_words
+        self._timings = {"plan": 0.0, "analyse": 0.0, "embed": 0.0, "write": 0.0}
 
     async def ingest(
         self, documents: Iterable[Document], progress: Progress | None = None
     ) -> IngestReport:
         """Ingest documents in batches; one bad document does not stop the others."""
-        self._timings = {"plan": 0.0, "analyse": 0.0, "embed": 0.0, "write": 0.0}
         total = len(documents) if isinstance(documents, Sequence) else None
         outcomes: list[IngestOutcome] = []
         pending: list[DocumentPlan | IngestOutcome] = []

@@ -23,6 +23,7 @@ from context_engine.db._sync import maintain
 from context_engine.db._sync.inspect import inspect
 from context_engine.db._sync.migrate import is_fresh, migrate, register
 from context_engine.db._sync.store import Store
+from context_engine.db.facts import check_dimension
 from context_engine.db.threads import in_thread
 from context_engine.diagnostics.facts import DatabaseFacts
 from context_engine.engine import arguments
@@ -101,6 +102,7 @@ class Engine:
             return self._opened
 
     def _connect(self, upgrade: bool = False) -> _Opened:
+        check_dimension(self._embedder.dim)
         server = None
         url = self._url
         if url is None:
@@ -159,7 +161,7 @@ class Engine:
         if isinstance(documents, Document):
             raise InputError("ingest takes a list of documents: wrap this one in [ ]")
         opened = self._open()
-        report = opened.ingestor.ingest(documents, progress)
+        report = opened.ingestor().ingest(documents, progress)
         started = time.perf_counter()
         written = report.created + report.updated
         maintain.settle(opened.store, written)
@@ -354,10 +356,16 @@ class _Opened:
         self.applied = applied
         self.access_classes = AccessClasses(store)
         self.searcher = Searcher(store, engine.settings)
-        self.ingestor = Ingestor(
-            store,
-            engine._embedder,  # pyright: ignore[reportPrivateUsage]
-            engine._analyser,  # pyright: ignore[reportPrivateUsage]
-            engine.settings,
+        self._engine = engine
+        self._known_words: set[str] = set()
+
+    def ingestor(self) -> Ingestor:
+        """Make an ingestor for one call."""
+        return Ingestor(
+            self.store,
+            self._engine._embedder,  # pyright: ignore[reportPrivateUsage]
+            self._engine._analyser,  # pyright: ignore[reportPrivateUsage]
+            self._engine.settings,
             self.access_classes,
+            self._known_words,
         )

@@ -90,7 +90,7 @@ class Searcher:
         try:
             return self._attempt(request, apart=False)
         except StoreError as error:
-            if error.retryable and "cannot be reached" in str(error):
+            if error.connection_lost:
                 raise
             return self._attempt(request, apart=True)
 
@@ -189,8 +189,8 @@ class Searcher:
         assert request.embedding is not None
         narrow = chunks <= self._settings.storage.ann_exact_threshold
         if request.exact or narrow or not indexed:
-            return legs.ann_exact(visibility, request.embedding, limit)
-        return legs.ann_hnsw(visibility, request.embedding, limit)
+            return legs.ann_exact(visibility, request.question, request.embedding, limit)
+        return legs.ann_hnsw(visibility, request.question, request.embedding, limit)
 
     def _complete_ann(
         self,
@@ -204,7 +204,7 @@ class Searcher:
         report = run.reports.get("ann")
         short = len(run.lists.get("ann", ())) < min(limit, run.chunks)
         if report and report.route == "hnsw" and short and request.embedding:
-            route = legs.ann_exact(visibility, request.embedding, limit)
+            route = legs.ann_exact(visibility, request.question, request.embedding, limit)
             [rows] = transaction.run(route.statement)
             run.take("ann", route, rows)
 

@@ -1,0 +1,100 @@
+"""A small fixed world in which every part of the access rule matters, and the promise check over it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from corpora import Ask
+from promise import (
+    EMBEDDER,
+    Database,
+    Difference,
+    compare_approximate,
+    compare_databases,
+    compare_reads,
+    compare_with_oracle,
+    key_of,
+    settings_of,
+)
+
+from context_engine import ACL, PUBLIC, Document, Policy
+from context_engine.access import make_scope
+from context_engine.engine._sync.engine import Engine
+from context_engine.model import AclLike, chunk_id
+from context_engine.retrieval.compose import Visibility, compose, resolve_scope
+from context_engine.testing import Oracle
+
+POLICIES: dict[str, AclLike] = {"board": ACL(allow=["b"], deny=["c"])}
+DOCUMENTS = [
+    Document(text=text, external_id=f"s{number}", acl=acl, metadata={"year": 2020 + number % 3})
+    for number, (text, acl) in enumerate(
+        [
+            ("a report on the server budget", PUBLIC),
+            ("the kernel report of team zephyr", ["a"]),
+            ("budget report. the team reads the report, the server team does not", ["a", "b"]),
+            ("kernels of marzipan", ["a"]),
+            ("kernal report report kernal zephyr", ["b"]),
+            ("quokka report for the server", ACL(allow=["a"], require=["c"])),
+            ("zephyr budget of the obsidian report", ACL(allow=[PUBLIC], deny=["a"])),
+            ("server report for the board, kernel budget", Policy("board")),
+            ("report kernel server zephyr budget team", []),
+            ("the c team and its kernels report", ACL(allow=["c"], require=["b"])),
+        ]
+    )
+]
+CALLERS = [["a"], ["b", "c"], []]
+ASKS = [
+    Ask("report kernel zephyr"),
+    Ask("kernl budjet", 2),
+    Ask("report -quokka", 3, {"metadata": {"year": {"gte": 2021}}}),
+]
+VARIANTS = ["default", "ts_rank_cd", "ts_rank", "narrow"]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """The world stored once, and again for each caller without what they may not read."""
+
+    everything: Database
+    visible: Mapping[int, Database]
+    oracle: Oracle
+
+    def differences(self) -> Iterator[Difference]:
+        """Say where the promise is broken."""
+        for number, caller in enumerate(CALLERS):
+            alone = self.visible[number]
+            yield from compare_databases(self.everything, alone, caller, ASKS, VARIANTS)
+            yield from compare_reads(self.everything, alone, caller, ASKS[2:], DOCUMENTS)
+            yield from compare_with_oracle(self.everything, {"default": self.oracle}, caller, ASKS[:1])
+            yield from compare_approximate(self.everything, self.oracle, caller, ASKS[:1])
+            yield from self._hydrated(caller)
+
+    def _hydrated(self, caller: list[str]) -> Iterator[Difference]:
+        """Ask for the texts of all chunks, as the engine would if a leg had let a hidden one through."""
+        readable = {key_of(document) for document in self.oracle.visible(caller)}
+        keys = [key_of(document) for document in DOCUMENTS]
+        wanted = {"document_ids": keys, "chunk_ids": [chunk_id(key, 0) for key in keys]}
+        scope = make_scope(caller)
+        with _store(self.everything.engine()).read() as transaction:
+            [(resolved,)] = transaction.run(resolve_scope(scope))
+            [rows] = transaction.run(compose("read/hydrate", Visibility(scope, *resolved), wanted))
+        if {row[3] for row in rows} != readable:
+            yield Difference("hydrate", f"{len(rows)} texts for {caller}, who may read {len(readable)}")
+
+
+def _store(engine: Engine):  # noqa: ANN202 - private to the engine
+    engine.count(principals=[])
+    return engine._opened.store
+
+
+def build(new_database: Callable[[], Database]) -> Scenario:
+    """Store the scenario."""
+    oracle = Oracle(DOCUMENTS, EMBEDDER, settings_of("default"), POLICIES)
+    everything = new_database()
+    everything.fill(DOCUMENTS, POLICIES, variant="hnsw")
+    visible: dict[int, Database] = {}
+    for number, caller in enumerate(CALLERS):
+        visible[number] = new_database()
+        visible[number].fill(replace(item, acl=[]) for item in oracle.visible(caller))
+    return Scenario(everything, visible, oracle)

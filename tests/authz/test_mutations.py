@@ -1,0 +1,129 @@
+"""The promise test has teeth: each way of getting a permission wrong is seen by it.
+
+Every mutation breaks one statement, or one step in Python, the way a mistake would; `pytest -v` prints which check
+saw which.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import scenario
+from promise import Database
+from scenario import Scenario
+
+from context_engine import sql
+from context_engine.engine._sync import search
+from context_engine.retrieval import compose, fuzzy, legs
+
+Edit = Callable[[str], str]
+
+
+def drop_acl_line(relation: str) -> Edit:
+    """Take the access condition out of one relation of visible.sql."""
+    pattern = rf"({relation} AS NOT MATERIALIZED .*?)\n[^\n]*-- if scoped"
+    return lambda text: re.sub(pattern, r"\1", text, count=1, flags=re.DOTALL)
+
+
+def read_bare(text: str) -> str:
+    """Let a statement read the tables themselves."""
+    text = re.sub(r"(FROM|JOIN) visible_(\w+) AS", r"\1 {schema}.\2 AS", text)
+    return re.sub(r"(FROM|JOIN) visible_(\w+)", r"\1 {schema}.\2 AS visible_\2", text)
+
+
+def swap(old: str, new: str, count: int = -1) -> Edit:
+    return lambda text: text.replace(old, new, count)
+
+
+DENY = "member.kind = 'deny' AND member.principal = ANY (%(principals)s::text[])"
+REQUIRE = "member.kind = 'require' AND member.principal <> ALL (%(principals)s::text[])"
+STATEMENTS: dict[str, tuple[str, Edit]] = {
+    "visible_document without its condition": ("visible", drop_acl_line("visible_document")),
+    "visible_chunk without its condition": ("visible", drop_acl_line("visible_chunk")),
+    "visible_embedding without its condition": ("visible", drop_acl_line("visible_embedding")),
+    "visible.sql: or for and": ("visible", swap("AND acl_id = ANY", "OR acl_id = ANY")),
+    **{f"{name} reads bare tables": (name, read_bare) for name in compose.READS},
+    "scope.sql: deny ignored": ("read/scope", swap(DENY, "false")),
+    "scope.sql: require ignored": ("read/scope", swap(REQUIRE, "false")),
+    "scope.sql: deny or'ed": ("read/scope", swap("'deny' AND", "'deny' OR")),
+    "scope.sql: any member is allowed": ("read/scope", swap(" AND kind = 'allow'", "")),
+    "scope.sql: public ignored": ("read/scope", swap("WHERE public", "WHERE false")),
+    "scope.sql: public for everything": ("read/scope", swap("WHERE public", "")),
+    "scope.sql: hidden rows counted": ("read/scope", swap("tally.acl_id IN (SELECT acl_id FROM visible)", "true")),
+}
+
+
+@pytest.fixture(scope="module")
+def world(new_promise_database: Callable[[], Database]) -> Scenario:
+    return scenario.build(new_promise_database)
+
+
+@contextmanager
+def mutated(monkeypatch: pytest.MonkeyPatch, statement: str, edit: Edit) -> Iterator[None]:
+    """Let `compose` and the legs load an edited statement."""
+    original = sql.load(statement)
+    edited = edit(original)
+    assert edited != original, "the mutation no longer fits the statement"
+
+    def load(name: str) -> str:
+        return edited if name == statement else sql.load(name)
+
+    compose._visible.cache_clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(compose, "load", load)
+        patch.setattr(legs, "load", load)
+        yield
+    compose._visible.cache_clear()
+
+
+def checks_that_see(world: Scenario) -> list[str]:
+    return sorted({difference.check for difference in world.differences()})
+
+
+def test_the_scenario_passes_unmutated(world: Scenario) -> None:
+    assert list(world.differences()) == []
+
+
+@pytest.mark.parametrize("mutation", STATEMENTS)
+def test_a_mutated_statement_is_seen(
+    mutation: str,
+    world: Scenario,
+    monkeypatch: pytest.MonkeyPatch,
+    record_property: Callable[[str, object], None],
+) -> None:
+    with mutated(monkeypatch, *STATEMENTS[mutation]):
+        seen = checks_that_see(world)
+    record_property(mutation, ", ".join(seen))
+    assert seen
+
+
+def _cut_before_filter(near: Any, frequencies: Any, at_most: int) -> list[fuzzy.Spelling]:
+    everywhere = {spelling.word: 1 for spelling in near}
+    kept = fuzzy.choose_spellings(near, everywhere, at_most)
+    return [spelling for spelling in kept if frequencies.get(spelling.word)]
+
+
+def _hidden_spellings(near: Any, frequencies: Any, at_most: int) -> list[fuzzy.Spelling]:
+    for spelling in near:
+        frequencies.setdefault(spelling.word, 1)
+    return fuzzy.choose_spellings(near, frequencies, at_most)
+
+
+@pytest.mark.parametrize("replacement", [_cut_before_filter, _hidden_spellings])
+def test_spellings_that_only_hidden_chunks_hold_are_seen(
+    replacement: Callable[..., Any],
+    world: Scenario,
+    monkeypatch: pytest.MonkeyPatch,
+    record_property: Callable[[str, object], None],
+) -> None:
+    # Few chunks have their own words compared; the lexicon, which knows hidden words, is asked for more.
+    monkeypatch.setattr(legs, "FEW_CHUNKS", 0)
+    assert "trgm leg hits" not in checks_that_see(world)
+    monkeypatch.setattr(search, "choose_spellings", replacement)
+    seen = checks_that_see(world)
+    record_property(f"choose_spellings: {replacement.__name__.strip('_').replace('_', ' ')}", ", ".join(seen))
+    assert seen
