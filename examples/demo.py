@@ -93,8 +93,7 @@ def ingest(engine: Engine, documents: Sequence[Document], console: Console, what
 def ask(engine: Engine, questions: Iterable[str]) -> list[Answer]:
     """Ask each question as each reader; and once more the way that filters too late."""
     readable = {
-        reader: {document.id for document in engine.list_documents(principals=READERS[reader])}
-        for reader in LIMITED
+        reader: {document.id for document in engine.list_documents(principals=READERS[reader])} for reader in LIMITED
     }
     answers: list[Answer] = []
     for question in questions:
@@ -103,8 +102,7 @@ def ask(engine: Engine, questions: Iterable[str]) -> list[Answer]:
             for reader, principals in READERS.items()
         }
         filtered = {
-            reader: [hit for hit in hits["unrestricted"] if hit.document.id in readable[reader]]
-            for reader in LIMITED
+            reader: [hit for hit in hits["unrestricted"] if hit.document.id in readable[reader]] for reader in LIMITED
         }
         answers.append(Answer(question, hits, filtered))
     return answers
@@ -114,10 +112,7 @@ def same_as_alone(alone: Engine, answers: Iterable[Answer]) -> bool:
     """Tell whether a database with HR's documents alone gives HR the same ids, order and scores."""
     return all(
         [(hit.chunk_id, hit.score) for hit in answer.hits["HR"]]
-        == [
-            (hit.chunk_id, hit.score)
-            for hit in alone.search(answer.question, principals=TRUSTED, top_k=TOP_K).hits
-        ]
+        == [(hit.chunk_id, hit.score) for hit in alone.search(answer.question, principals=TRUSTED, top_k=TOP_K).hits]
         for answer in answers
     )
 
@@ -157,6 +152,7 @@ def show(answer: Answer, number: int, console: Console) -> None:
 
 def show_counts(answers: Sequence[Answer], same: bool, alone: int, console: Console) -> None:
     """Print what can be counted over all questions."""
+    console.print(Text(f"All {len(answers)} questions, {TOP_K} places each", "bold"))
     table = Table(box=box.SIMPLE_HEAD, show_edge=False)
     for heading in ("", *LIMITED):
         table.add_column(heading)
@@ -167,8 +163,7 @@ def show_counts(answers: Sequence[Answer], same: bool, alone: int, console: Cons
     console.print(table)
     console.print()
     console.print(
-        f"HR here, and in a database that holds only HR's {alone} documents: "
-        "same ids, same order, same scores:",
+        f"HR here, and in a database that holds only HR's {alone} documents: same ids, same order, same scores:",
         Text("yes", "bold green") if same else Text("no", "bold red"),
     )
 

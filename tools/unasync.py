@@ -6,8 +6,10 @@ Every `_async` folder of the package has a `_sync` twin, made by renaming tokens
 import argparse
 import io
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import tokenize
 from pathlib import Path
 
@@ -67,41 +69,42 @@ def _between(lines: list[str], start: tuple[int, int], end: tuple[int, int]) -> 
     return lines[start[0] - 1][start[1] :] + "".join(middle) + last
 
 
-def tidy(paths: list[Path]) -> None:
-    """Sort imports and lay out the generated files as everything else is."""
-    names = [str(path) for path in paths]
+def generate(folder: Path) -> dict[Path, str]:
+    """Convert every file into `folder`, lay it out as everything else is, and return target and text of each."""
+    root = PACKAGE.parent.parent
+    shutil.copy(root / "pyproject.toml", folder)
+    made: dict[Path, Path] = {}
+    for source in sorted(PACKAGE.glob("**/_async/*.py")):
+        target = source.parent.parent / "_sync" / source.name
+        copy = folder / target.relative_to(root)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        name = source.relative_to(PACKAGE).as_posix()
+        copy.write_text(HEADER.format(source=name) + convert(source.read_text()))
+        made[target] = copy
     for command in (["check", "--fix", "--select", "I", "--quiet"], ["format", "--quiet"]):
-        subprocess.run([sys.executable, "-m", "ruff", *command, *names], check=True)
+        subprocess.run([sys.executable, "-m", "ruff", *command, str(folder)], check=True)
+    return {target: copy.read_text() for target, copy in made.items()}
 
 
 def main() -> int:
     """Write the generated files, or with `--check` say which are stale."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--check", action="store_true", help="change nothing; fail when a file is stale"
-    )
+    parser.add_argument("--check", action="store_true", help="change nothing; fail when a file is stale")
     check = parser.parse_args().check
-    before: dict[Path, str | None] = {}
-    expected: set[Path] = set()
-    for source in sorted(PACKAGE.glob("**/_async/*.py")):
-        target = source.parent.parent / "_sync" / source.name
-        expected.add(target)
-        before[target] = target.read_text() if target.exists() else None
-        name = source.relative_to(PACKAGE).as_posix()
-        target.parent.mkdir(exist_ok=True)
-        target.write_text(HEADER.format(source=name) + convert(source.read_text()))
-    tidy(sorted(before))
-    stale = [path for path, text in before.items() if path.read_text() != text]
-    orphans = [path for path in PACKAGE.glob("**/_sync/*.py") if path not in expected]
+    with tempfile.TemporaryDirectory() as folder:
+        texts = generate(Path(folder))
+    stale = [path for path, text in texts.items() if not path.exists() or path.read_text() != text]
+    orphans = [path for path in PACKAGE.glob("**/_sync/*.py") if path not in texts]
     if check:
-        for path, text in before.items():
-            path.unlink() if text is None else path.write_text(text)
         for path in stale + orphans:
             print(f"stale: {path.relative_to(PACKAGE.parent.parent)}; run python tools/unasync.py")
         return 1 if stale or orphans else 0
+    for path in stale:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(texts[path])
     for path in orphans:
         path.unlink()
-    print(f"{len(before)} files, {len(stale)} changed")
+    print(f"{len(texts)} files, {len(stale)} changed")
     return 0
 
 

@@ -198,9 +198,7 @@ _COMPARISONS: Final = {"eq": "==", "ne": "!=", "gt": ">", "gte": ">=", "lt": "<"
 
 def _json_literal(value: object, key: str) -> str:
     if not isinstance(value, str | int | float | bool) and value is not None:
-        raise InputError(
-            f"metadata filter {key!r}: values are strings, numbers, true, false or null"
-        )
+        raise InputError(f"metadata filter {key!r}: values are strings, numbers, true, false or null")
     try:
         text = json.dumps(value, allow_nan=False, ensure_ascii=False)
         text.encode()
@@ -221,8 +219,7 @@ def _condition(path: str, key: str, wanted: object) -> str:
         if not pairs or not set(pairs) <= set(_COMPARISONS):
             raise InputError(f"metadata filter {key!r}: comparisons are {', '.join(_COMPARISONS)}")
         return " && ".join(
-            f"{path} {_COMPARISONS[str(name)]} {_json_literal(value, key)}"
-            for name, value in pairs.items()
+            f"{path} {_COMPARISONS[str(name)]} {_json_literal(value, key)}" for name, value in pairs.items()
         )
     return f"{path} == {_json_literal(wanted, key)}"
 

@@ -74,9 +74,7 @@ class StoreError(ContextEngineError):
 
     code = "store"
 
-    def __init__(
-        self, message: str, *, retryable: bool = False, connection_lost: bool = False
-    ) -> None:
+    def __init__(self, message: str, *, retryable: bool = False, connection_lost: bool = False) -> None:
         super().__init__(message)
         self.retryable = retryable
         self.connection_lost = connection_lost

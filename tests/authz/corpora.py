@@ -201,9 +201,7 @@ def _ask(random: Random, documents: list[Document]) -> Ask:
 def _wanted(random: Random) -> Any:
     operators = ["eq", "ne", "gt", "gte", "lt", "lte"]
     comparisons = {name: random.choice(SCALARS) for name in _some(random, operators, 1, 2)}
-    return random.choice(
-        [random.choice(SCALARS), _some(random, SCALARS, 0, 3), comparisons, comparisons]
-    )
+    return random.choice([random.choice(SCALARS), _some(random, SCALARS, 0, 3), comparisons, comparisons])
 
 
 def _question(random: Random, documents: list[Document]) -> str:
@@ -221,10 +219,7 @@ def _piece(random: Random, documents: list[Document]) -> str:
     if kind < 0.88:
         words = random.choice(documents).text.replace('"', "").split() or ["the"]
         start = random.randrange(len(words))
-        return (
-            "-" * (random.random() < 0.2)
-            + f'"{" ".join(words[start : start + random.randint(1, 3)])}"'
-        )
+        return "-" * (random.random() < 0.2) + f'"{" ".join(words[start : start + random.randint(1, 3)])}"'
     return "or" if kind < 0.94 else f"-{random.choice(COMMON + COMPOUND)}"
 
 

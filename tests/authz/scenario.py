@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import LiteralString
 
 from corpora import Ask
 from promise import (
@@ -18,10 +19,9 @@ from promise import (
     settings_of,
 )
 
-from context_engine import ACL, PUBLIC, Document, Policy
+from context_engine import ACL, PUBLIC, TRUSTED, Document, Engine, Policy
 from context_engine.access import make_scope
-from context_engine.engine._sync.engine import Engine
-from context_engine.model import AclLike, chunk_id
+from context_engine.model import AclLike, Principals, chunk_id
 from context_engine.retrieval.compose import Visibility, compose, resolve_scope
 from context_engine.testing import Oracle
 
@@ -68,24 +68,28 @@ class Scenario:
             yield from compare_reads(self.everything, alone, caller, ASKS[2:], DOCUMENTS)
             yield from compare_with_oracle(self.everything, {"default": self.oracle}, caller, ASKS[:1])
             yield from compare_approximate(self.everything, self.oracle, caller, ASKS[:1])
-            yield from self._hydrated(caller)
+            yield from self._statements(caller, alone)
 
-    def _hydrated(self, caller: list[str]) -> Iterator[Difference]:
-        """Ask for the texts of all chunks, as the engine would if a leg had let a hidden one through."""
-        readable = {key_of(document) for document in self.oracle.visible(caller)}
+    def _statements(self, caller: list[str], alone: Database) -> Iterator[Difference]:
+        """Run by themselves the statements whose rows the engine filters again, or asks for by visible ids only."""
         keys = [key_of(document) for document in DOCUMENTS]
         wanted = {"document_ids": keys, "chunk_ids": [chunk_id(key, 0) for key in keys]}
-        scope = make_scope(caller)
-        with _store(self.everything.engine()).read() as transaction:
-            [(resolved,)] = transaction.run(resolve_scope(scope))
-            [rows] = transaction.run(compose("read/hydrate", Visibility(scope, *resolved), wanted))
-        if {row[3] for row in rows} != readable:
-            yield Difference("hydrate", f"{len(rows)} texts for {caller}, who may read {len(readable)}")
+        for name, params in (
+            ("read/hydrate", wanted),
+            ("legs/visible_words", {"shortest": 3, "longest": 9}),
+        ):
+            got = _rows(self.everything.engine(), caller, name, params)
+            if got != _rows(alone.engine(), TRUSTED, name, params):
+                yield Difference(name, f"{len(got)} rows for {caller}")
 
 
-def _store(engine: Engine):  # noqa: ANN202 - private to the engine
-    engine.count(principals=[])
-    return engine._opened.store
+def _rows(engine: Engine, principals: Principals, name: LiteralString, params: dict[str, object]) -> list[str]:
+    engine.count(principals=principals)  # opens it
+    scope = make_scope(principals)
+    with engine._opened.store.read() as transaction:
+        [[resolved]] = transaction.run(resolve_scope(scope))
+        [rows] = transaction.run(compose(name, Visibility(scope, *resolved), params))
+    return sorted(map(str, rows))
 
 
 def build(new_database: Callable[[], Database]) -> Scenario:

@@ -53,7 +53,10 @@ STATEMENTS: dict[str, tuple[str, Edit]] = {
     "scope.sql: any member is allowed": ("read/scope", swap(" AND kind = 'allow'", "")),
     "scope.sql: public ignored": ("read/scope", swap("WHERE public", "WHERE false")),
     "scope.sql: public for everything": ("read/scope", swap("WHERE public", "")),
-    "scope.sql: hidden rows counted": ("read/scope", swap("tally.acl_id IN (SELECT acl_id FROM visible)", "true")),
+    "scope.sql: hidden rows counted": (
+        "read/scope",
+        swap("tally.acl_id IN (SELECT acl_id FROM visible)", "true"),
+    ),
 }
 
 
@@ -72,12 +75,19 @@ def mutated(monkeypatch: pytest.MonkeyPatch, statement: str, edit: Edit) -> Iter
     def load(name: str) -> str:
         return edited if name == statement else sql.load(name)
 
-    compose._visible.cache_clear()
+    _forget_composed()
     with monkeypatch.context() as patch:
         patch.setattr(compose, "load", load)
         patch.setattr(legs, "load", load)
         yield
-    compose._visible.cache_clear()
+    _forget_composed()
+
+
+def _forget_composed() -> None:
+    cached = [value for value in vars(compose).values() if hasattr(value, "cache_clear")]
+    assert len(cached) > 1, "compose no longer keeps what it composed?"
+    for function in cached:
+        function.cache_clear()
 
 
 def checks_that_see(world: Scenario) -> list[str]:

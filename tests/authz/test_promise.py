@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any
 
 import pytest
-from corpora import VOCABULARY, Ask, World, worlds
+from corpora import TYPOS, VOCABULARY, Ask, World, make_world, worlds
 from hypothesis import event, given, note, settings
 from promise import (
     BM25_VARIANTS,
@@ -30,23 +30,19 @@ from promise import (
 
 from context_engine import TRUSTED, Document
 from context_engine.model import STORED, AclLike
+from context_engine.retrieval import legs
 from context_engine.testing import Oracle
+from context_engine.testing import oracle as oracle_module
 
 # Read at import: tests see no variable of ours.
 _ASKED = os.environ.get("CONTEXT_ENGINE_PROMISE_CASES")
 
 
 def cases(usual: int) -> settings:
-    return (
-        settings(max_examples=int(_ASKED), derandomize=False)
-        if _ASKED
-        else settings(max_examples=usual)
-    )
+    return settings(max_examples=int(_ASKED), derandomize=False) if _ASKED else settings(max_examples=usual)
 
 
-def oracle_of(
-    documents: Iterable[Document], policies: dict[str, AclLike], variant: str = "default"
-) -> Oracle:
+def oracle_of(documents: Iterable[Document], policies: dict[str, AclLike], variant: str = "default") -> Oracle:
     return Oracle(documents, EMBEDDER, settings_of(variant), policies)
 
 
@@ -75,14 +71,10 @@ def fill_visible(visible: Database, oracle: Oracle, caller: Sequence[str]) -> li
 def test_nothing_hidden_shows(world: World, everything: Database, visible: Database) -> None:
     everything.fill(world.documents, world.policies)
     readable = fill_visible(visible, oracle_of(world.documents, world.policies), world.caller)
-    event(
-        f"sees {'all' if len(readable) == len(world.documents) else 'some' if readable else 'none'}"
-    )
+    event(f"sees {'all' if len(readable) == len(world.documents) else 'some' if readable else 'none'}")
     hold(
         chain(
-            compare_databases(
-                everything, visible, world.caller, world.asks, pick(EXACT_VARIANTS, world)
-            ),
+            compare_databases(everything, visible, world.caller, world.asks, pick(EXACT_VARIANTS, world)),
             compare_reads(everything, visible, world.caller, world.asks, world.documents),
         )
     )
@@ -92,10 +84,7 @@ def test_nothing_hidden_shows(world: World, everything: Database, visible: Datab
 @given(world=worlds())
 def test_what_shows_is_right(world: World, everything: Database) -> None:
     everything.fill(world.documents, world.policies)
-    oracles = {
-        variant: oracle_of(world.documents, world.policies, variant)
-        for variant in pick(BM25_VARIANTS, world)
-    }
+    oracles = {variant: oracle_of(world.documents, world.policies, variant) for variant in pick(BM25_VARIANTS, world)}
     for caller in (world.caller, TRUSTED):
         hold(compare_with_oracle(everything, oracles, caller, world.asks))
 
@@ -143,9 +132,7 @@ class Changing:
 
 @cases(40)
 @given(world=worlds(most=10))
-def test_changes_leave_nothing_behind(
-    world: World, everything: Database, visible: Database
-) -> None:
+def test_changes_leave_nothing_behind(world: World, everything: Database, visible: Database) -> None:
     changing = Changing(everything, world)
     for change in world.changes:
         changing.apply(change)
@@ -164,6 +151,33 @@ def test_changes_leave_nothing_behind(
 
 @cases(20)
 @given(world=worlds())
+def test_the_lexicon_tells_nothing(
+    world: World, everything: Database, visible: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # It knows hidden words, and is asked only by who sees many chunks.
+    monkeypatch.setattr(legs, "FEW_CHUNKS", 0)
+    monkeypatch.setattr(oracle_module, "_ALL_COMPARED", 0)
+    everything.fill(world.documents, world.policies)
+    oracle = oracle_of(world.documents, world.policies)
+    fill_visible(visible, oracle, world.caller)
+    hold(compare_databases(everything, visible, world.caller, world.asks, ["default", "narrow"]))
+    hold(compare_with_oracle(everything, {"default": oracle}, world.caller, world.asks))
+
+
+def test_many_chunks(everything: Database, visible: Database) -> None:
+    world = make_world(300, 0)
+    caller = ["a", "b"]
+    everything.fill(world.documents, world.policies)
+    oracle = oracle_of(world.documents, world.policies)
+    fill_visible(visible, oracle, caller)
+    assert legs.FEW_CHUNKS < oracle.count(caller).chunks < oracle.count(TRUSTED).chunks
+    asks = [Ask(" ".join(TYPOS)), Ask("kernl -report", 50), *world.asks]
+    hold(compare_databases(everything, visible, caller, asks, ["default", "narrow"]))
+    hold(compare_with_oracle(everything, {"default": oracle}, caller, asks))
+
+
+@cases(20)
+@given(world=worlds())
 def test_the_approximate_route_hides_as_well(world: World, everything: Database) -> None:
     everything.fill(world.documents, world.policies, variant="hnsw")
     oracle = oracle_of(world.documents, world.policies, "hnsw")
@@ -171,9 +185,7 @@ def test_the_approximate_route_hides_as_well(world: World, everything: Database)
 
 
 @pytest.mark.parametrize("caller", [["few"], ["few", "many"]])
-def test_the_approximate_route_says_so_and_fills_its_list(
-    caller: list[str], everything: Database
-) -> None:
+def test_the_approximate_route_says_so_and_fills_its_list(caller: list[str], everything: Database) -> None:
     documents = [
         Document(
             text=f"note {number} on {word}",
@@ -183,12 +195,8 @@ def test_the_approximate_route_says_so_and_fills_its_list(
         for number, word in enumerate(VOCABULARY * 8)
     ]
     everything.fill(documents, variant="hnsw")
-    result = everything.engine("hnsw").search(
-        "note on zephyr", principals=caller, weights={"fts": 0, "trgm": 0}
-    )
+    result = everything.engine("hnsw").search("note on zephyr", principals=caller, weights={"fts": 0, "trgm": 0})
     assert (result.report.legs["ann"].route, result.report.exact) == ("hnsw", False)
     assert len(result.hits) == 10
     oracle = oracle_of(documents, {}, "hnsw")
-    hold(
-        compare_approximate(everything, oracle, caller, [Ask("note on zephyr"), Ask("zephyr", 100)])
-    )
+    hold(compare_approximate(everything, oracle, caller, [Ask("note on zephyr"), Ask("zephyr", 100)]))

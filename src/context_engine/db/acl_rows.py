@@ -9,6 +9,4 @@ from context_engine.model import ACL, PUBLIC
 def acl_from_row(row: Sequence[Any]) -> ACL:
     """Make an ACL of (public, allow, require, deny)."""
     public, allow, require, deny = row
-    return ACL(
-        allow=(*([PUBLIC] if public else []), *allow), require=tuple(require), deny=tuple(deny)
-    )
+    return ACL(allow=(*([PUBLIC] if public else []), *allow), require=tuple(require), deny=tuple(deny))

@@ -58,9 +58,7 @@ class EmbeddedServer:
         atexit.register(self.close)
 
     @classmethod
-    def start(
-        cls, data_dir: Path | None = None, *, options: Mapping[str, str] | None = None
-    ) -> Self:
+    def start(cls, data_dir: Path | None = None, *, options: Mapping[str, str] | None = None) -> Self:
         """Starts the server of a data directory, or joins it if it runs.
 
         Args:
@@ -77,9 +75,7 @@ class EmbeddedServer:
             StoreError: the server did not start; the message ends with its log.
         """
         if not _extra_installed or package_dir() is None:
-            raise ConfigError(
-                "the embedded PostgreSQL is missing: pip install 'context-engine[local]'"
-            )
+            raise ConfigError("the embedded PostgreSQL is missing: pip install 'context-engine[local]'")
         directory = (data_dir or _default_data_dir()).expanduser().resolve()
         if os.name == "posix" and set(str(directory)) & set('"$`\\\n'):
             # pg_ctl puts the path between double quotes in a shell command.

@@ -174,8 +174,7 @@ def _vector_index(facts: DatabaseFacts, threshold: int) -> Iterator[Finding]:
     elif facts.vector_index == "absent" and facts.counts and facts.counts.chunks > threshold:
         yield Finding(
             "warning",
-            f"{facts.counts.chunks} chunks are stored and there is no vector index: "
-            "wide searches scan every vector",
+            f"{facts.counts.chunks} chunks are stored and there is no vector index: wide searches scan every vector",
             "ingest anything: the index is built at the end",
         )
 

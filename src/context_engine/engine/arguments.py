@@ -48,8 +48,7 @@ def check_query(query: object, max_chars: int) -> str:
         raise InputError(f"a query must be a string, not {type(query).__name__}")
     if len(query) > max_chars:
         raise InputError(
-            f"the query has {len(query)} characters; at most {max_chars} are allowed "
-            "(search.max_query_chars)"
+            f"the query has {len(query)} characters; at most {max_chars} are allowed (search.max_query_chars)"
         )
     text, _ = clean_text(query)
     return text
@@ -61,9 +60,7 @@ def check_top_k(top_k: object) -> None:
         raise InputError(f"top_k must be a whole number from 1 to {MAX_TOP_K}")
 
 
-def merge_weights(
-    defaults: Mapping[LegName, float], given: Mapping[LegName, float] | None
-) -> dict[LegName, float]:
+def merge_weights(defaults: Mapping[LegName, float], given: Mapping[LegName, float] | None) -> dict[LegName, float]:
     """Lay a call's weights over the settings'."""
     merged: dict[LegName, float] = {leg: defaults.get(leg, 0.0) for leg in LEGS if leg != "graph"}
     for leg, weight in (given or {}).items():

@@ -22,21 +22,15 @@ Vector = NDArray[np.float32]
 class EncodedText:
     """The text side of chunks, by content hash, and every lexeme in them."""
 
-    by_hash: dict[bytes, tuple[bytes, bytes]] = field(
-        default_factory=dict[bytes, tuple[bytes, bytes]]
-    )
+    by_hash: dict[bytes, tuple[bytes, bytes]] = field(default_factory=dict[bytes, tuple[bytes, bytes]])
     words: set[str] = field(default_factory=set[str])
 
-    def add(
-        self, content_hash: bytes, text: str, analyser: Analyser, settings: AnalyserSettings
-    ) -> None:
+    def add(self, content_hash: bytes, text: str, analyser: Analyser, settings: AnalyserSettings) -> None:
         """Analyse a text and keep its tsvector and sparsevec, encoded."""
         if content_hash in self.by_hash:
             return
         analysis = analyser.analyse(text)
-        weights = term_frequencies(
-            analysis.positions, analysis.length, settings.k1, settings.b, settings.length_pivot
-        )
+        weights = term_frequencies(analysis.positions, analysis.length, settings.k1, settings.b, settings.length_pivot)
         self.words.update(analysis.positions)
         self.by_hash[content_hash] = (
             copy_format.tsvector(analysis.positions),
@@ -63,9 +57,7 @@ def chunk_rows(changes: Iterable[Change], texts: EncodedText) -> Iterable[bytes]
             )
 
 
-def embedding_rows(
-    changes: Iterable[Change], vectors: Mapping[bytes, Vector | None]
-) -> Iterable[bytes]:
+def embedding_rows(changes: Iterable[Change], vectors: Mapping[bytes, Vector | None]) -> Iterable[bytes]:
     """Encode the rows of `embedding`, in access-class order; a chunk without a usable vector has none."""
     for change in sorted(changes, key=lambda item: item.acl_id):
         for planned in change.write:

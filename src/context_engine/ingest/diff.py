@@ -56,9 +56,7 @@ def diff(plan: DocumentPlan, stored: StoredState | None, acl_id: int | None) -> 
     """
     if stored is None:
         if acl_id is None:
-            raise InputError(
-                "a new document needs an acl: a list of principals, PUBLIC, ACL(…) or Policy(…)"
-            )
+            raise InputError("a new document needs an acl: a list of principals, PUBLIC, ACL(…) or Policy(…)")
         return Change(plan, None, "created", acl_id, plan.chunks, ())
     if (stored.source, stored.external_id) != (plan.source, plan.external_id):
         raise InputError("another document has the same id: change the external_id")

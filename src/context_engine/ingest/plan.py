@@ -73,9 +73,7 @@ def _external_id(document: Document) -> str:
     if not isinstance(value, str) or not value:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InputError("a document needs an external_id, or a name to take its place")
     if len(value) > MAX_EXTERNAL_ID_CHARS:
-        raise InputError(
-            f"external_id has {len(value)} characters; at most {MAX_EXTERNAL_ID_CHARS} are allowed"
-        )
+        raise InputError(f"external_id has {len(value)} characters; at most {MAX_EXTERNAL_ID_CHARS} are allowed")
     return require_storable(value, "external_id")
 
 
@@ -123,9 +121,7 @@ def plan_document(document: Document, settings: IngestSettings) -> DocumentPlan:
     if not isinstance(document.text, str) or not isinstance(document.name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InputError("text and name must be strings")
     if len(document.name) > MAX_NAME_CHARS:
-        raise InputError(
-            f"name has {len(document.name)} characters; at most {MAX_NAME_CHARS} are allowed"
-        )
+        raise InputError(f"name has {len(document.name)} characters; at most {MAX_NAME_CHARS} are allowed")
     text, replaced = clean_text(document.text)
     name, replaced_in_name = clean_text(document.name)
     metadata, replaced_in_metadata = _metadata(document.metadata)
@@ -148,7 +144,5 @@ def plan_document(document: Document, settings: IngestSettings) -> DocumentPlan:
             PlannedChunk(chunk_id(key, position), position, piece, _hash(name, piece))
             for position, piece in enumerate(pieces)
         ),
-        warnings=(f"{bad} characters that cannot be stored were replaced by U+FFFD",)
-        if bad
-        else (),
+        warnings=(f"{bad} characters that cannot be stored were replaced by U+FFFD",) if bad else (),
     )

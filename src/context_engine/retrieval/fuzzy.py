@@ -43,9 +43,7 @@ def is_short(word: str) -> bool:
     return len(word) <= _LONGEST_SHORT
 
 
-def words_to_expand(
-    terms: Sequence[str], frequencies: Mapping[str, int], below: int, at_most: int | None
-) -> list[str]:
+def words_to_expand(terms: Sequence[str], frequencies: Mapping[str, int], below: int, at_most: int | None) -> list[str]:
     """Pick the words that fewer than `below` visible chunks hold, the rarest first where a limit is set."""
     rare = [
         term
@@ -56,9 +54,7 @@ def words_to_expand(
     ]
     if at_most is None or len(rare) <= at_most:
         return rare
-    chosen = set(
-        sorted(rare, key=lambda term: (frequencies.get(term, 0), terms.index(term)))[:at_most]
-    )
+    chosen = set(sorted(rare, key=lambda term: (frequencies.get(term, 0), terms.index(term)))[:at_most])
     return [term for term in rare if term in chosen]
 
 
@@ -71,9 +67,7 @@ class Spelling:
     similarity: float
 
 
-def near_spellings(
-    words: Sequence[str], candidates: Iterable[tuple[int | None, str]]
-) -> list[Spelling]:
+def near_spellings(words: Sequence[str], candidates: Iterable[tuple[int | None, str]]) -> list[Spelling]:
     """Keep the candidates within `max_edits`; similarity is 1 - edits / length of the longer word.
 
     Args:
@@ -87,9 +81,7 @@ def near_spellings(
     for place, word in enumerate(words):
         choices = by_place.get(place, []) + by_place.get(None, [])
         limit = max_edits(len(word))
-        found = process.extract(
-            word, choices, scorer=OSA.distance, score_cutoff=limit, limit=None, processor=None
-        )
+        found = process.extract(word, choices, scorer=OSA.distance, score_cutoff=limit, limit=None, processor=None)
         for candidate, distance, _ in found:
             if distance:
                 similarity = 1 - distance / max(len(word), len(candidate))
@@ -97,9 +89,7 @@ def near_spellings(
     return kept
 
 
-def choose_spellings(
-    near: Iterable[Spelling], frequencies: Mapping[str, int], at_most: int
-) -> list[Spelling]:
+def choose_spellings(near: Iterable[Spelling], frequencies: Mapping[str, int], at_most: int) -> list[Spelling]:
     """Keep, for each term, the nearest spellings that a visible chunk holds; ties go by the alphabet."""
     visible = [spelling for spelling in near if frequencies.get(spelling.word)]
     visible.sort(key=lambda spelling: (spelling.term, -spelling.similarity, spelling.word))

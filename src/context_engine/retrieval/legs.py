@@ -36,9 +36,7 @@ class Route:
 
 def document_frequency(visibility: Visibility, terms: Sequence[str]) -> Statement:
     """Count the visible chunks that hold each term."""
-    return compose(
-        "legs/document_frequency", visibility, {"queries": [quote_lexeme(term) for term in terms]}
-    )
+    return compose("legs/document_frequency", visibility, {"queries": [quote_lexeme(term) for term in terms]})
 
 
 def fts(
@@ -57,22 +55,16 @@ def fts(
         weights = {term: idf(chunks, count) for term, count in present.items()}
         return Route("bm25", True, _bm25(visibility, question.match, weights, limit))
     params = {"match": question.match, "limit": limit}
-    return Route(
-        settings.lexical_rank, True, compose(_TS_RANK[settings.lexical_rank], visibility, params)
-    )
+    return Route(settings.lexical_rank, True, compose(_TS_RANK[settings.lexical_rank], visibility, params))
 
 
-def _bm25(
-    visibility: Visibility, match: str | None, weights: Mapping[str, float], limit: int
-) -> Statement:
+def _bm25(visibility: Visibility, match: str | None, weights: Mapping[str, float], limit: int) -> Statement:
     vector = question_vector({dimension(term): weight for term, weight in weights.items()})
     params = {"match": match, "limit": limit, "term_weights": vector}
     return compose("legs/fts_bm25", visibility, params)
 
 
-def spelling_candidates(
-    visibility: Visibility, words: Sequence[str], chunks: int
-) -> list[Statement]:
+def spelling_candidates(visibility: Visibility, words: Sequence[str], chunks: int) -> list[Statement]:
     """Look up words that may be other spellings of `words`: rows of (place in `words`, or null for any; candidate).
 
     Where few chunks are visible all of their words are candidates; where many are, the lexicon's near ones. Which

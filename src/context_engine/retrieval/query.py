@@ -68,9 +68,7 @@ def _sequence(words: Iterable[Word]) -> str:
         start += word.span
     steps: list[str] = []
     previous = 0
-    for position, group in groupby(
-        sorted(placed, key=lambda item: item[0]), key=lambda item: item[0]
-    ):
+    for position, group in groupby(sorted(placed, key=lambda item: item[0]), key=lambda item: item[0]):
         if steps:
             steps.append(f"<{position - previous}>")
         steps.append(_any_of(lexeme for _, lexeme in group))
@@ -86,9 +84,7 @@ def _whole_or_parts(word: Word) -> str:
     return _any_of([*whole, *([every_part] if every_part else [])])
 
 
-def _pieces(
-    text: str, analyser: Analyser
-) -> Iterator[tuple[Literal["want", "exclude", "or"], list[Atom]]]:
+def _pieces(text: str, analyser: Analyser) -> Iterator[tuple[Literal["want", "exclude", "or"], list[Atom]]]:
     for found in _PIECE.finditer(text):
         minus, phrase, plain = found.groups()
         if plain is None:
@@ -129,22 +125,13 @@ def _match_any(groups: list[list[Atom]], terms: set[str]) -> str | None:
     required = [group for group in groups if any(atom.phrase for atom in group)]
     if required:
         return " & ".join(_any_of(_sequence(atom.words) for atom in group) for group in required)
-    lexemes = [
-        lexeme
-        for group in groups
-        for atom in group
-        for word in atom.words
-        for lexeme, _ in word.lexemes
-    ]
+    lexemes = [lexeme for group in groups for atom in group for word in atom.words for lexeme, _ in word.lexemes]
     return match_any(lexeme for lexeme in lexemes if lexeme in terms)
 
 
 def _match_all(groups: list[list[Atom]]) -> str | None:
     written = [
-        _any_of(
-            _sequence(atom.words) if atom.phrase else _whole_or_parts(atom.words[0])
-            for atom in group
-        )
+        _any_of(_sequence(atom.words) if atom.phrase else _whole_or_parts(atom.words[0]) for atom in group)
         for group in groups
     ]
     return " & ".join(dict.fromkeys(written)) or None
@@ -160,11 +147,7 @@ def read_question(
     """
     groups, excluded = _groups(_pieces(text, analyser))
     lexemes = dict.fromkeys(
-        lexeme
-        for group in groups
-        for atom in group
-        for word in atom.words
-        for lexeme, _ in word.lexemes
+        lexeme for group in groups for atom in group for word in atom.words for lexeme, _ in word.lexemes
     )
     terms = tuple(lexemes)[:max_terms]
     matched = _match_any(groups, set(terms)) if match == "any" else _match_all(groups)

@@ -33,9 +33,7 @@ class Expected:
 
 def find_differences(result: SearchResult, expected: Expected) -> list[str]:
     """Say in words what differs."""
-    ranks: dict[LegName, _Ranks] = {
-        leg: _Ranks(leg, scores, expected.limit) for leg, scores in expected.lists.items()
-    }
+    ranks: dict[LegName, _Ranks] = {leg: _Ranks(leg, scores, expected.limit) for leg, scores in expected.lists.items()}
     found: list[str] = []
     for hit in result.hits:
         found += _compare_places(hit, ranks)
@@ -126,15 +124,10 @@ def _compare_order(result: SearchResult) -> list[str]:
     return found
 
 
-def _compare_fused(
-    result: SearchResult, expected: Expected, ranks: Mapping[LegName, _Ranks]
-) -> list[str]:
+def _compare_fused(result: SearchResult, expected: Expected, ranks: Mapping[LegName, _Ranks]) -> list[str]:
     bounds: dict[int, tuple[float, float]] = {}
     for key in {key for scores in expected.lists.values() for key in scores}:
-        gains = [
-            ranks[leg].gains(key, weight, expected.fusion)
-            for leg, weight in expected.weights.items()
-        ]
+        gains = [ranks[leg].gains(key, weight, expected.fusion) for leg, weight in expected.weights.items()]
         bounds[key] = (sum(low for low, _ in gains), sum(high for _, high in gains))
     found: list[str] = []
     for hit in result.hits:

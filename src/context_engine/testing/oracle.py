@@ -104,9 +104,7 @@ class Oracle:
         self._policies = {nfc(name): acl for name, acl in (policies or {}).items()}
         found = {entry.id: entry for entry in map(self._read, documents)}
         self._entries = [found[key] for key in sorted(found)]
-        self._chunks = {
-            piece.id: (entry, piece) for entry in self._entries for piece in entry.chunks
-        }
+        self._chunks = {piece.id: (entry, piece) for entry in self._entries for piece in entry.chunks}
 
     def _read(self, document: Document) -> _Entry:
         plan = plan_document(document, self.settings.ingest)
@@ -184,8 +182,7 @@ class Oracle:
         scores = self._score(name, query, pieces)
         ranked = sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))
         return [
-            self._hit(key, score, {name: LegHit(rank, score)})
-            for rank, (key, score) in enumerate(ranked[:top_k], 1)
+            self._hit(key, score, {name: LegHit(rank, score)}) for rank, (key, score) in enumerate(ranked[:top_k], 1)
         ]
 
     def search(
@@ -245,9 +242,7 @@ class Oracle:
         """
         expected = Expected(
             lists={
-                name: {
-                    hit.chunk_id: hit.score for hit in self.leg(name, query, principals, **filters)
-                }
+                name: {hit.chunk_id: hit.score for hit in self.leg(name, query, principals, **filters)}
                 for name in self._weights(weights)
             },
             weights=self._weights(weights),
@@ -283,23 +278,18 @@ class Oracle:
         search = self.settings.search
         reading = words.read(text, self._analyser, search.max_query_terms)
         if name == "ann":
-            return {} if reading.only_excludes else self._score_vectors(text, chunks)
+            kept = [piece for piece in chunks if not reading.excludes(piece.positions)]
+            return {} if reading.only_excludes else self._score_vectors(text, kept)
         if name == "trgm":
             return self._score_spellings(reading, chunks)
         if search.lexical_rank != "bm25":
             raise InputError("the oracle ranks words by bm25 only")
-        candidates = [
-            piece
-            for piece in chunks
-            if reading.matches(piece.positions, search.lexical_match == "all")
-        ]
+        candidates = [piece for piece in chunks if reading.matches(piece.positions, search.lexical_match == "all")]
         held = _frequencies(chunks)
         weights = {term: words.idf(len(chunks), held[term]) for term in reading.terms if held[term]}
         return self._score_words(weights, candidates) if weights else {}
 
-    def _score_words(
-        self, weights: Mapping[str, float], chunks: Iterable[_Chunk]
-    ) -> dict[int, float]:
+    def _score_words(self, weights: Mapping[str, float], chunks: Iterable[_Chunk]) -> dict[int, float]:
         analyser = self.settings.analyser
         k1, b, pivot = analyser.k1, analyser.b, analyser.length_pivot
         return {
@@ -311,9 +301,7 @@ class Oracle:
             for piece in chunks
         }
 
-    def _score_spellings(
-        self, reading: words.Reading, chunks: Sequence[_Chunk]
-    ) -> dict[int, float]:
+    def _score_spellings(self, reading: words.Reading, chunks: Sequence[_Chunk]) -> dict[int, float]:
         held = _frequencies(chunks)
         weights = {term: words.idf(len(chunks), held[term]) for term in reading.terms if held[term]}
         most = self.settings.search.trgm_max_expansions
@@ -327,8 +315,7 @@ class Oracle:
             (
                 piece
                 for piece in chunks
-                if not weights.keys().isdisjoint(piece.positions)
-                and not reading.excludes(piece.positions)
+                if not weights.keys().isdisjoint(piece.positions) and not reading.excludes(piece.positions)
             ),
         )
 
@@ -348,9 +335,7 @@ class Oracle:
         question = _stored(embed_query(self._embedder, text)) if text.strip() else None
         if question is None:
             return {}
-        return {
-            piece.id: float(piece.vector @ question) for piece in chunks if piece.vector is not None
-        }
+        return {piece.id: float(piece.vector @ question) for piece in chunks if piece.vector is not None}
 
 
 @lru_cache(maxsize=10_000)

@@ -101,10 +101,7 @@ def _meets(stored: Sequence[object], wanted: object) -> bool:
         return any(_compares("eq", item, value) for item in stored for value in values)
     if isinstance(wanted, Mapping):
         pairs = cast("Mapping[str, object]", wanted)
-        return all(
-            any(_compares(operator, item, value) for item in stored)
-            for operator, value in pairs.items()
-        )
+        return all(any(_compares(operator, item, value) for item in stored) for operator, value in pairs.items())
     return any(_compares("eq", item, wanted) for item in stored)
 
 

@@ -38,10 +38,7 @@ class Asked:
                 steps.setdefault(start + offset, set()).update(_stored(positions, lexeme))
             start += word.span
         first = min(steps)
-        return any(
-            all(place - first + offset in places for offset, places in steps.items())
-            for place in steps[first]
-        )
+        return any(all(place - first + offset in places for offset, places in steps.items()) for place in steps[first])
 
     def held_by(self, positions: Positions) -> bool:
         """Tell whether a phrase stands there; or a word, joined or as all of its parts."""
@@ -101,11 +98,7 @@ def read(query: str, analyser: Analyser, max_terms: int) -> Reading:
         words = [word for word in analyser.words(text)]
         if not any(word.lexemes for word in words):
             continue
-        found = (
-            [Asked(tuple(words), True)]
-            if quoted
-            else [Asked((word,), False) for word in words if word.lexemes]
-        )
+        found = [Asked(tuple(words), True)] if quoted else [Asked((word,), False) for word in words if word.lexemes]
         if minus:
             unwanted += found
         elif either:

@@ -16,9 +16,7 @@ from context_engine.retrieval.compose import Statement
 from context_engine.sql import load, migrations
 
 
-async def inspect(
-    store: AsyncStore, expected: Mapping[str, Mapping[str, Any]], embedded: bool
-) -> DatabaseFacts:
+async def inspect(store: AsyncStore, expected: Mapping[str, Mapping[str, Any]], embedded: bool) -> DatabaseFacts:
     """Gather facts from one snapshot; works whatever state the tables are in.
 
     Args:
@@ -51,9 +49,7 @@ async def _applied(transaction: AsyncTransaction) -> tuple[int, ...]:
     return tuple(version for (version,) in rows)
 
 
-async def _contents(
-    transaction: AsyncTransaction, schema_name: str, facts: DatabaseFacts
-) -> DatabaseFacts:
+async def _contents(transaction: AsyncTransaction, schema_name: str, facts: DatabaseFacts) -> DatabaseFacts:
     index = {"vector_index": f'"{schema_name}".embedding_hnsw'}
     recorded, [counts], [(valid, exists)] = await transaction.run(
         Statement(load("admin/settings")),
@@ -61,6 +57,4 @@ async def _contents(
         Statement(load("admin/vector_index_state"), index),
     )
     vector_index: IndexState = "valid" if valid else "invalid" if exists else "absent"
-    return replace(
-        facts, recorded=dict(recorded), counts=Counts(*counts), vector_index=vector_index
-    )
+    return replace(facts, recorded=dict(recorded), counts=Counts(*counts), vector_index=vector_index)

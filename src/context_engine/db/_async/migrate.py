@@ -80,12 +80,8 @@ async def is_fresh(store: AsyncStore) -> bool:
     if not stored:
         return True
     if stored != known:
-        advice = (
-            "upgrade this package" if stored[-1] > known[-1] else "run `context-engine migrate`"
-        )
-        raise SchemaOutOfDate(
-            f"the schema is at version {stored[-1]}, this package needs {known[-1]}: {advice}"
-        )
+        advice = "upgrade this package" if stored[-1] > known[-1] else "run `context-engine migrate`"
+        raise SchemaOutOfDate(f"the schema is at version {stored[-1]}, this package needs {known[-1]}: {advice}")
     return False
 
 
@@ -105,8 +101,6 @@ async def register(store: AsyncStore, facts: Mapping[str, Mapping[str, Any]]) ->
         _, rows = await transaction.run(_lock(store), Statement(load("admin/settings")))
         for name in check_facts(dict(rows), facts):
             if name == "embedder":
-                await transaction.script(
-                    load("admin/set_dimension"), dimension=sql.Literal(dimension)
-                )
+                await transaction.script(load("admin/set_dimension"), dimension=sql.Literal(dimension))
             params = {"name": name, "value": json.dumps(facts[name])}
             await transaction.run(Statement(load("admin/record_setting"), params))

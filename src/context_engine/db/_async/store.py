@@ -31,9 +31,7 @@ _PREPARE: LiteralString = (
 class AsyncTransaction:
     """One transaction on one connection. Its first batch of statements opens it, in the same round trip."""
 
-    def __init__(
-        self, store: AsyncStore, connection: AsyncConnection[TupleRow], begin: LiteralString
-    ) -> None:
+    def __init__(self, store: AsyncStore, connection: AsyncConnection[TupleRow], begin: LiteralString) -> None:
         self._store = store
         self._connection = connection
         self._begin: LiteralString = begin
@@ -56,9 +54,7 @@ class AsyncTransaction:
                 text = self._store.render(statement.text)
                 cursors.append(await self._connection.execute(text, statement.params))
                 for name in statement.settings:
-                    reset = sql.SQL("SET LOCAL {} TO DEFAULT").format(
-                        sql.Identifier(*name.split("."))
-                    )
+                    reset = sql.SQL("SET LOCAL {} TO DEFAULT").format(sql.Identifier(*name.split(".")))
                     await self._connection.execute(reset)
         return [await cursor.fetchall() if cursor.description else [] for cursor in cursors]
 
@@ -66,9 +62,7 @@ class AsyncTransaction:
         """Run one statement and return how many rows it touched."""
         async with self._connection.pipeline():
             await self._open()
-            cursor = await self._connection.execute(
-                self._store.render(statement.text), statement.params
-            )
+            cursor = await self._connection.execute(self._store.render(statement.text), statement.params)
         return cursor.rowcount
 
     async def attempt(self, statement: Statement) -> list[Row]:
@@ -230,9 +224,7 @@ class AsyncStore:
         )
         with translated():
             async with self._pool.connection() as connection:
-                cursor = await connection.execute(
-                    self.render(load("admin/try_lock_vector_index")), name
-                )
+                cursor = await connection.execute(self.render(load("admin/try_lock_vector_index")), name)
                 if (await cursor.fetchone()) != (True,):
                     return False
                 try:

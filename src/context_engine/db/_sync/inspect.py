@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from context_engine.db._sync.store import Store, Transaction
 from context_engine.diagnostics.facts import (
     Counts,
     DatabaseFacts,
@@ -16,10 +15,10 @@ from context_engine.diagnostics.facts import (
 from context_engine.retrieval.compose import Statement
 from context_engine.sql import load, migrations
 
+from context_engine.db._sync.store import Store, Transaction
 
-def inspect(
-    store: Store, expected: Mapping[str, Mapping[str, Any]], embedded: bool
-) -> DatabaseFacts:
+
+def inspect(store: Store, expected: Mapping[str, Mapping[str, Any]], embedded: bool) -> DatabaseFacts:
     """Gather facts from one snapshot; works whatever state the tables are in.
 
     Args:
@@ -60,6 +59,4 @@ def _contents(transaction: Transaction, schema_name: str, facts: DatabaseFacts) 
         Statement(load("admin/vector_index_state"), index),
     )
     vector_index: IndexState = "valid" if valid else "invalid" if exists else "absent"
-    return replace(
-        facts, recorded=dict(recorded), counts=Counts(*counts), vector_index=vector_index
-    )
+    return replace(facts, recorded=dict(recorded), counts=Counts(*counts), vector_index=vector_index)

@@ -5,14 +5,14 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from psycopg import sql
-
-from context_engine.db._sync.store import Store
 from context_engine.db.errors import translated
 from context_engine.db.facts import check_dimension, check_facts
 from context_engine.errors import ConfigError, SchemaOutOfDate
 from context_engine.retrieval.compose import Statement
 from context_engine.sql import load, migrations
+from psycopg import sql
+
+from context_engine.db._sync.store import Store
 
 _EXTENSIONS = ("vector", "pg_trgm")
 
@@ -81,12 +81,8 @@ def is_fresh(store: Store) -> bool:
     if not stored:
         return True
     if stored != known:
-        advice = (
-            "upgrade this package" if stored[-1] > known[-1] else "run `context-engine migrate`"
-        )
-        raise SchemaOutOfDate(
-            f"the schema is at version {stored[-1]}, this package needs {known[-1]}: {advice}"
-        )
+        advice = "upgrade this package" if stored[-1] > known[-1] else "run `context-engine migrate`"
+        raise SchemaOutOfDate(f"the schema is at version {stored[-1]}, this package needs {known[-1]}: {advice}")
     return False
 
 

@@ -7,16 +7,16 @@ from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from typing import Any, LiteralString
 
-from psycopg import Connection, Cursor, sql
-from psycopg.rows import TupleRow
-from psycopg_pool import ConnectionPool, PoolTimeout
-
-from context_engine.db import copy_format
 from context_engine.db.errors import translated, unreachable
 from context_engine.errors import ConfigError, StoreError
 from context_engine.retrieval.compose import Statement
 from context_engine.settings import StorageSettings
 from context_engine.sql import load
+from psycopg import Connection, Cursor, sql
+from psycopg.rows import TupleRow
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from context_engine.db import copy_format
 
 Row = tuple[Any, ...]
 
@@ -32,9 +32,7 @@ _PREPARE: LiteralString = (
 class Transaction:
     """One transaction on one connection. Its first batch of statements opens it, in the same round trip."""
 
-    def __init__(
-        self, store: Store, connection: Connection[TupleRow], begin: LiteralString
-    ) -> None:
+    def __init__(self, store: Store, connection: Connection[TupleRow], begin: LiteralString) -> None:
         self._store = store
         self._connection = connection
         self._begin: LiteralString = begin
@@ -57,9 +55,7 @@ class Transaction:
                 text = self._store.render(statement.text)
                 cursors.append(self._connection.execute(text, statement.params))
                 for name in statement.settings:
-                    reset = sql.SQL("SET LOCAL {} TO DEFAULT").format(
-                        sql.Identifier(*name.split("."))
-                    )
+                    reset = sql.SQL("SET LOCAL {} TO DEFAULT").format(sql.Identifier(*name.split(".")))
                     self._connection.execute(reset)
         return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
 

@@ -27,23 +27,17 @@ class AsyncAccessClasses:
         by_policy: dict[str, int] = {}
         if fresh or policies:
             params = {"digests": [rules[rule] for rule in fresh], "policies": policies}
-            for digest, policy, key in await self._store.query(
-                Statement(load("write/acl_ids"), params)
-            ):
+            for digest, policy, key in await self._store.query(Statement(load("write/acl_ids"), params)):
                 if policy is None:
                     self._known[bytes(digest)] = key
                 else:
                     by_policy[policy] = key
-        found: dict[AccessRule | Policy, int] = {
-            rule: self._known[digest] for rule, digest in rules.items()
-        }
+        found: dict[AccessRule | Policy, int] = {rule: self._known[digest] for rule, digest in rules.items()}
         found.update({Policy(name): key for name, key in by_policy.items()})
         return found
 
     async def _intern(self, rules: Sequence[AccessRule]) -> None:
-        members = [
-            (rule.digest, principal, kind) for rule in rules for principal, kind in rule.members()
-        ]
+        members = [(rule.digest, principal, kind) for rule in rules for principal, kind in rule.members()]
         params = {
             "digests": [rule.digest for rule in rules],
             "public": [rule.public for rule in rules],

@@ -114,9 +114,7 @@ class AsyncEngine:
             if upgrade or await is_fresh(store):
                 applied = await migrate(store)
             await store.locate_extensions()
-            await register(
-                store, arguments.facts(self._embedder, self.settings, self._analyser.fingerprint)
-            )
+            await register(store, arguments.facts(self._embedder, self.settings, self._analyser.fingerprint))
         except BaseException:
             await store.close()
             if server is not None:
@@ -145,9 +143,7 @@ class AsyncEngine:
                 return self._opened.applied
         return await migrate(self._opened.store)
 
-    async def ingest(
-        self, documents: Iterable[Document], progress: Progress | None = None
-    ) -> IngestReport:
+    async def ingest(self, documents: Iterable[Document], progress: Progress | None = None) -> IngestReport:
         """Store documents: new ones, changed ones, and what of them changed.
 
         Safe to repeat: the same content costs nothing. A document that cannot be stored is in the report, with the
@@ -298,9 +294,7 @@ class AsyncEngine:
     async def set_policy(self, name: str, acl: ACL | AclLike) -> None:
         """Define a policy, or change it for every document that points to it, at once."""
         opened = await self._open()
-        await opened.access_classes.set_policy(
-            normalise_name(name, "a policy's name"), normalise_rule(acl)
-        )
+        await opened.access_classes.set_policy(normalise_name(name, "a policy's name"), normalise_rule(acl))
 
     async def policies(self) -> dict[str, ACL]:
         """List every policy with its ACL."""

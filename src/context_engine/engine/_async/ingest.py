@@ -72,9 +72,7 @@ class AsyncIngestor:
         self._known_words = known_words
         self._timings = {"plan": 0.0, "analyse": 0.0, "embed": 0.0, "write": 0.0}
 
-    async def ingest(
-        self, documents: Iterable[Document], progress: Progress | None = None
-    ) -> IngestReport:
+    async def ingest(self, documents: Iterable[Document], progress: Progress | None = None) -> IngestReport:
         """Ingest documents in batches; one bad document does not stop the others."""
         total = len(documents) if isinstance(documents, Sequence) else None
         outcomes: list[IngestOutcome] = []
@@ -170,9 +168,7 @@ class AsyncIngestor:
                 batch.acl_ids[key] = found[acl]
             else:
                 name = acl.name if isinstance(acl, Policy) else "?"
-                batch.fail(
-                    batch.plans[key], f"no policy is named {name!r}: define it with set_policy"
-                )
+                batch.fail(batch.plans[key], f"no policy is named {name!r}: define it with set_policy")
 
     async def _stored(self, batch: _Batch) -> dict[int, StoredState]:
         params = {"ids": sorted(batch.plans)}
@@ -218,9 +214,7 @@ class AsyncIngestor:
             self._known_words.clear()
         self._known_words |= fresh
 
-    async def _reuse(
-        self, batch: _Batch, needed: dict[bytes, str], stored: Mapping[int, StoredState]
-    ) -> None:
+    async def _reuse(self, batch: _Batch, needed: dict[bytes, str], stored: Mapping[int, StoredState]) -> None:
         """Take over the vectors of chunks that only moved within their document."""
         moved = {
             content_hash
@@ -269,9 +263,7 @@ class AsyncIngestor:
             Statement(load("write/stored_chunks"), params),
         )
         created = {key for (key,) in claimed}
-        stored = {
-            key: state for key, state in _states(documents, chunks).items() if key not in created
-        }
+        stored = {key: state for key, state in _states(documents, chunks).items() if key not in created}
         changes = self._changes(batch, stored, created)
         work = [change for change in changes if change.outcome != "unchanged"]
         for change in work:
@@ -282,9 +274,7 @@ class AsyncIngestor:
             await self._write(transaction, batch, work)
         return changes
 
-    def _changes(
-        self, batch: _Batch, stored: Mapping[int, StoredState], created: set[int]
-    ) -> list[Change]:
+    def _changes(self, batch: _Batch, stored: Mapping[int, StoredState], created: set[int]) -> list[Change]:
         changes: list[Change] = []
         for key, plan in list(batch.plans.items()):
             state, acl_id = stored.get(key), batch.acl_ids.get(key)
@@ -299,17 +289,11 @@ class AsyncIngestor:
                 batch.fail(plan, str(error))
         return changes
 
-    async def _write(
-        self, transaction: AsyncTransaction, batch: _Batch, changes: Sequence[Change]
-    ) -> None:
+    async def _write(self, transaction: AsyncTransaction, batch: _Batch, changes: Sequence[Change]) -> None:
         existing = [change for change in changes if change.before is not None]
         if existing:
             moved = encode.update_params(
-                [
-                    change
-                    for change in existing
-                    if change.before and change.before.acl_id != change.acl_id
-                ]
+                [change for change in existing if change.before and change.before.acl_id != change.acl_id]
             )
             stale = encode.stale_params(existing)
             move = {"ids": moved["ids"], "acl_ids": moved["acl_ids"]}
@@ -321,9 +305,7 @@ class AsyncIngestor:
                 Statement(load("write/move_embeddings"), move),
             )
         await transaction.copy("write/copy_chunks", encode.chunk_rows(changes, batch.texts))
-        await transaction.copy(
-            "write/copy_embeddings", encode.embedding_rows(changes, batch.vectors)
-        )
+        await transaction.copy("write/copy_embeddings", encode.embedding_rows(changes, batch.vectors))
         await transaction.run(Statement(load("write/add_tally"), encode.tally_params(changes)))
 
     def _conclude(self, batch: _Batch, changes: Sequence[Change]) -> None:

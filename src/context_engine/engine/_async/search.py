@@ -111,13 +111,9 @@ class AsyncSearcher:
         _lap(run, "total", started)
         return _result(fused, rows, run)
 
-    async def _resolve(
-        self, transaction: AsyncTransaction, scope: Scope
-    ) -> tuple[Visibility, bool]:
+    async def _resolve(self, transaction: AsyncTransaction, scope: Scope) -> tuple[Visibility, bool]:
         index = Statement(load("admin/vector_index_state"), {"vector_index": self._vector_index})
-        [(acls, documents, chunks)], [(indexed, _)] = await transaction.run(
-            resolve_scope(scope), index
-        )
+        [(acls, documents, chunks)], [(indexed, _)] = await transaction.run(resolve_scope(scope), index)
         return Visibility(scope, acls, documents, chunks), indexed
 
     async def _statistics(
@@ -140,9 +136,7 @@ class AsyncSearcher:
         if visibility.scope.narrowed_by_document and visibility.chunks:
             [(_, run.chunks)] = answers.pop()
         _lap(run, "statistics", mark)
-        counted: dict[str, int] = (
-            {terms[place]: count for place, count in answers[0]} if answers else {}
-        )
+        counted: dict[str, int] = {terms[place]: count for place, count in answers[0]} if answers else {}
         return {term: counted.get(term, 0) for term in terms}
 
     async def _legs(
@@ -222,9 +216,7 @@ class AsyncSearcher:
     ) -> Route | None:
         search = self._settings.search
         terms = request.question.terms
-        words = words_to_expand(
-            terms, frequencies, search.trgm_expand_below, search.trgm_max_query_words
-        )
+        words = words_to_expand(terms, frequencies, search.trgm_expand_below, search.trgm_max_query_words)
         near: list[Spelling] = []
         if words and run.chunks:
             statements = legs.spelling_candidates(visibility, words, run.chunks)

@@ -4,10 +4,11 @@
 from collections.abc import Iterable, Sequence
 
 from context_engine.access import AccessRule
-from context_engine.db._sync.store import Store
 from context_engine.model import Policy
 from context_engine.retrieval.compose import Statement
 from context_engine.sql import load
+
+from context_engine.db._sync.store import Store
 
 
 class AccessClasses:
@@ -33,16 +34,12 @@ class AccessClasses:
                     self._known[bytes(digest)] = key
                 else:
                     by_policy[policy] = key
-        found: dict[AccessRule | Policy, int] = {
-            rule: self._known[digest] for rule, digest in rules.items()
-        }
+        found: dict[AccessRule | Policy, int] = {rule: self._known[digest] for rule, digest in rules.items()}
         found.update({Policy(name): key for name, key in by_policy.items()})
         return found
 
     def _intern(self, rules: Sequence[AccessRule]) -> None:
-        members = [
-            (rule.digest, principal, kind) for rule in rules for principal, kind in rule.members()
-        ]
+        members = [(rule.digest, principal, kind) for rule in rules for principal, kind in rule.members()]
         params = {
             "digests": [rule.digest for rule in rules],
             "public": [rule.public for rule in rules],
@@ -57,9 +54,7 @@ class AccessClasses:
         """Define a policy, or change it for every document that points to it."""
         members = rule.members()
         with self._store.write() as transaction:
-            [[(key,)]] = transaction.run(
-                Statement(load("write/claim_policy"), {"policy": name, "public": rule.public})
-            )
+            [[(key,)]] = transaction.run(Statement(load("write/claim_policy"), {"policy": name, "public": rule.public}))
             params = {
                 "acl_id": key,
                 "principals": [principal for principal, _ in members],

@@ -19,17 +19,9 @@ from context_engine.access import (
     normalise_name,
     normalise_rule,
 )
-from context_engine.db._sync import maintain
-from context_engine.db._sync.inspect import inspect
-from context_engine.db._sync.migrate import is_fresh, migrate, register
-from context_engine.db._sync.store import Store
 from context_engine.db.facts import check_dimension
 from context_engine.db.threads import in_thread
 from context_engine.diagnostics.facts import DatabaseFacts
-from context_engine.engine import arguments
-from context_engine.engine._sync.acls import AccessClasses
-from context_engine.engine._sync.ingest import Ingestor, Progress
-from context_engine.engine._sync.search import Searcher, SearchRequest
 from context_engine.engine.embedded import start_embedded
 from context_engine.errors import InputError, NotFound, ProviderError
 from context_engine.model import (
@@ -50,6 +42,15 @@ from context_engine.retrieval.compose import Visibility, compose, resolve_scope
 from context_engine.retrieval.query import read_question
 from context_engine.settings import Settings
 from context_engine.text.analyse import Analyser
+
+from context_engine.db._sync import maintain
+from context_engine.db._sync.inspect import inspect
+from context_engine.db._sync.migrate import is_fresh, migrate, register
+from context_engine.db._sync.store import Store
+from context_engine.engine import arguments
+from context_engine.engine._sync.acls import AccessClasses
+from context_engine.engine._sync.ingest import Ingestor, Progress
+from context_engine.engine._sync.search import Searcher, SearchRequest
 
 _PAGE = 500
 
@@ -115,9 +116,7 @@ class Engine:
             if upgrade or is_fresh(store):
                 applied = migrate(store)
             store.locate_extensions()
-            register(
-                store, arguments.facts(self._embedder, self.settings, self._analyser.fingerprint)
-            )
+            register(store, arguments.facts(self._embedder, self.settings, self._analyser.fingerprint))
         except BaseException:
             store.close()
             if server is not None:
@@ -146,9 +145,7 @@ class Engine:
                 return self._opened.applied
         return migrate(self._opened.store)
 
-    def ingest(
-        self, documents: Iterable[Document], progress: Progress | None = None
-    ) -> IngestReport:
+    def ingest(self, documents: Iterable[Document], progress: Progress | None = None) -> IngestReport:
         """Store documents: new ones, changed ones, and what of them changed.
 
         Safe to repeat: the same content costs nothing. A document that cannot be stored is in the report, with the
@@ -299,9 +296,7 @@ class Engine:
     def set_policy(self, name: str, acl: ACL | AclLike) -> None:
         """Define a policy, or change it for every document that points to it, at once."""
         opened = self._open()
-        opened.access_classes.set_policy(
-            normalise_name(name, "a policy's name"), normalise_rule(acl)
-        )
+        opened.access_classes.set_policy(normalise_name(name, "a policy's name"), normalise_rule(acl))
 
     def policies(self) -> dict[str, ACL]:
         """List every policy with its ACL."""

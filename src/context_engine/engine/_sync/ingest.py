@@ -6,11 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-
 from context_engine.access import AccessRule
-from context_engine.db._sync.store import Row, Store, Transaction
-from context_engine.engine import encode
-from context_engine.engine._sync.acls import AccessClasses
 from context_engine.engine.encode import EncodedText, Vector
 from context_engine.errors import ContextEngineError, InputError, ProviderError, StoreError
 from context_engine.ingest.diff import Change, StoredState, diff
@@ -22,6 +18,10 @@ from context_engine.retrieval.compose import Statement
 from context_engine.settings import Settings
 from context_engine.sql import load
 from context_engine.text.analyse import Analyser
+
+from context_engine.db._sync.store import Row, Store, Transaction
+from context_engine.engine import encode
+from context_engine.engine._sync.acls import AccessClasses
 
 Progress = Callable[[int, int | None], None]
 
@@ -73,9 +73,7 @@ class Ingestor:
         self._known_words = known_words
         self._timings = {"plan": 0.0, "analyse": 0.0, "embed": 0.0, "write": 0.0}
 
-    def ingest(
-        self, documents: Iterable[Document], progress: Progress | None = None
-    ) -> IngestReport:
+    def ingest(self, documents: Iterable[Document], progress: Progress | None = None) -> IngestReport:
         """Ingest documents in batches; one bad document does not stop the others."""
         total = len(documents) if isinstance(documents, Sequence) else None
         outcomes: list[IngestOutcome] = []
@@ -171,9 +169,7 @@ class Ingestor:
                 batch.acl_ids[key] = found[acl]
             else:
                 name = acl.name if isinstance(acl, Policy) else "?"
-                batch.fail(
-                    batch.plans[key], f"no policy is named {name!r}: define it with set_policy"
-                )
+                batch.fail(batch.plans[key], f"no policy is named {name!r}: define it with set_policy")
 
     def _stored(self, batch: _Batch) -> dict[int, StoredState]:
         params = {"ids": sorted(batch.plans)}
@@ -219,9 +215,7 @@ class Ingestor:
             self._known_words.clear()
         self._known_words |= fresh
 
-    def _reuse(
-        self, batch: _Batch, needed: dict[bytes, str], stored: Mapping[int, StoredState]
-    ) -> None:
+    def _reuse(self, batch: _Batch, needed: dict[bytes, str], stored: Mapping[int, StoredState]) -> None:
         """Take over the vectors of chunks that only moved within their document."""
         moved = {
             content_hash
@@ -270,9 +264,7 @@ class Ingestor:
             Statement(load("write/stored_chunks"), params),
         )
         created = {key for (key,) in claimed}
-        stored = {
-            key: state for key, state in _states(documents, chunks).items() if key not in created
-        }
+        stored = {key: state for key, state in _states(documents, chunks).items() if key not in created}
         changes = self._changes(batch, stored, created)
         work = [change for change in changes if change.outcome != "unchanged"]
         for change in work:
@@ -283,9 +275,7 @@ class Ingestor:
             self._write(transaction, batch, work)
         return changes
 
-    def _changes(
-        self, batch: _Batch, stored: Mapping[int, StoredState], created: set[int]
-    ) -> list[Change]:
+    def _changes(self, batch: _Batch, stored: Mapping[int, StoredState], created: set[int]) -> list[Change]:
         changes: list[Change] = []
         for key, plan in list(batch.plans.items()):
             state, acl_id = stored.get(key), batch.acl_ids.get(key)
@@ -304,11 +294,7 @@ class Ingestor:
         existing = [change for change in changes if change.before is not None]
         if existing:
             moved = encode.update_params(
-                [
-                    change
-                    for change in existing
-                    if change.before and change.before.acl_id != change.acl_id
-                ]
+                [change for change in existing if change.before and change.before.acl_id != change.acl_id]
             )
             stale = encode.stale_params(existing)
             move = {"ids": moved["ids"], "acl_ids": moved["acl_ids"]}

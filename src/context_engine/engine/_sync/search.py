@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from context_engine.access import Scope
-from context_engine.db._sync.store import Row, Store, Transaction
 from context_engine.errors import LegError, StoreError
 from context_engine.model import (
     DocumentInfo,
@@ -29,6 +28,8 @@ from context_engine.retrieval.legs import Route
 from context_engine.retrieval.query import Question
 from context_engine.settings import Settings
 from context_engine.sql import load
+
+from context_engine.db._sync.store import Row, Store, Transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +138,7 @@ class Searcher:
         if visibility.scope.narrowed_by_document and visibility.chunks:
             [(_, run.chunks)] = answers.pop()
         _lap(run, "statistics", mark)
-        counted: dict[str, int] = (
-            {terms[place]: count for place, count in answers[0]} if answers else {}
-        )
+        counted: dict[str, int] = {terms[place]: count for place, count in answers[0]} if answers else {}
         return {term: counted.get(term, 0) for term in terms}
 
     def _legs(
@@ -219,9 +218,7 @@ class Searcher:
     ) -> Route | None:
         search = self._settings.search
         terms = request.question.terms
-        words = words_to_expand(
-            terms, frequencies, search.trgm_expand_below, search.trgm_max_query_words
-        )
+        words = words_to_expand(terms, frequencies, search.trgm_expand_below, search.trgm_max_query_words)
         near: list[Spelling] = []
         if words and run.chunks:
             statements = legs.spelling_candidates(visibility, words, run.chunks)
@@ -265,9 +262,7 @@ class Searcher:
         fusion = self._settings.fusion
         return fuse(run.lists, request.weights, fusion.method, fusion.k)[: request.top_k]
 
-    def _hydrate(
-        self, transaction: Transaction, visibility: Visibility, fused: Sequence[Fused]
-    ) -> list[Row]:
+    def _hydrate(self, transaction: Transaction, visibility: Visibility, fused: Sequence[Fused]) -> list[Row]:
         if not fused:
             return []
         params = {

@@ -106,9 +106,7 @@ def migrate(context: typer.Context) -> None:
 
 app.command("ingest", help=ingest.HELP, epilog=ingest.EPILOG)(ingest.ingest)
 app.command("search", help=search.HELP, epilog=search.EPILOG)(search.search)
-app.command("documents", help=documents.DOCUMENTS_HELP, epilog=documents.DOCUMENTS_EPILOG)(
-    documents.documents
-)
+app.command("documents", help=documents.DOCUMENTS_HELP, epilog=documents.DOCUMENTS_EPILOG)(documents.documents)
 app.command("delete", help=documents.DELETE_HELP, epilog=documents.DELETE_EPILOG)(documents.delete)
 app.add_typer(acl_app, name="acl")
 app.add_typer(policy_app, name="policy")

@@ -50,18 +50,12 @@ def _examine(session: Session, settings: Settings) -> tuple[DatabaseFacts | None
     try:
         embed_query(embedder, "doctor")
     except ContextEngineError as error:
-        findings.append(
-            Finding("problem", str(error), "put the model right; until then only words are found")
-        )
+        findings.append(Finding("problem", str(error), "put the model right; until then only words are found"))
     try:
         with_model = replace(session, embedder=embedder)
         facts = with_model.engine().inspect()
     except ContextEngineError as error:
-        where = (
-            "the database URL"
-            if session.database_url or settings.database_url
-            else "the data directory"
-        )
+        where = "the database URL" if session.database_url or settings.database_url else "the data directory"
         return None, [
             *findings,
             Finding("problem", str(error), f"check {where} and the server's log"),
@@ -117,9 +111,7 @@ def _index_words(facts: DatabaseFacts) -> str:
     return str(facts.vector_index)
 
 
-def _report_json(
-    facts: DatabaseFacts | None, findings: list[Finding], changed: dict[str, Any]
-) -> dict[str, Any]:
+def _report_json(facts: DatabaseFacts | None, findings: list[Finding], changed: dict[str, Any]) -> dict[str, Any]:
     return {
         "ok": all(finding.level != "problem" for finding in findings),
         "version": __version__,

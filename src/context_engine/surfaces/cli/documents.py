@@ -42,9 +42,7 @@ def documents(  # noqa: PLR0913 (an option is an argument)
     anonymous: options.Anonymous = False,
     trusted: options.Trusted = False,
     sources: options.Sources = None,
-    limit: Annotated[
-        int, typer.Option("--limit", min=_EVERY, metavar="N", help="Rows at most; 0 for all.")
-    ] = 100,
+    limit: Annotated[int, typer.Option("--limit", min=_EVERY, metavar="N", help="Rows at most; 0 for all.")] = 100,
     as_json: options.AsJson = False,
 ) -> None:
     """List documents; as JSON always all of them."""
@@ -79,9 +77,7 @@ def _show(engine: Engine, principals: Principals, sources: list[str] | None, lim
 
 def delete(
     context: typer.Context,
-    keys: Annotated[
-        list[str] | None, typer.Argument(metavar="DOCUMENT", help="The documents' ids.")
-    ] = None,
+    keys: Annotated[list[str] | None, typer.Argument(metavar="DOCUMENT", help="The documents' ids.")] = None,
     source: options.OneSource = None,
     external_id: options.ExternalId = None,
 ) -> None:

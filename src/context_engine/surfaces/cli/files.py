@@ -103,8 +103,6 @@ def _refuse_shared_ids(found: Found) -> None:
         if file.holds_lines or first is file.path:
             kept.append(file)
         else:
-            reason = (
-                f"{printable_path(first)} has the same id: ingest it with a --source of its own"
-            )
+            reason = f"{printable_path(first)} has the same id: ingest it with a --source of its own"
             found.failures.append(Failure(printable_path(file.path), reason))
     found.files = kept

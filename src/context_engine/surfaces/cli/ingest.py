@@ -42,9 +42,7 @@ EPILOG = examples(
 
 def ingest(  # noqa: PLR0913 (an option is an argument)
     context: typer.Context,
-    paths: Annotated[
-        list[Path], typer.Argument(metavar="PATH", help="Files and folders.", show_default=False)
-    ],
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Files and folders.", show_default=False)],
     source: Annotated[
         str,
         typer.Option("--source", metavar="SOURCE", help="The namespace of the documents' ids."),
@@ -54,9 +52,7 @@ def ingest(  # noqa: PLR0913 (an option is an argument)
     policy: options.PolicyName = None,
     require: options.Require = None,
     deny: options.Deny = None,
-    all_failures: Annotated[
-        bool, typer.Option("--all-failures", help=f"List more than {_SHOWN} failures.")
-    ] = False,
+    all_failures: Annotated[bool, typer.Option("--all-failures", help=f"List more than {_SHOWN} failures.")] = False,
 ) -> None:
     """Store documents."""
     acl = options.acl_or_none(allow, public, policy, require, deny)
@@ -112,7 +108,8 @@ def _show_summary(report: IngestReport, reader: Reader, found: Found, seconds: f
     rate = f"{len(report.outcomes) / seconds:,.0f} documents/s"
     out.print(f"{total:,} documents: {parts} ({seconds:,.1f} s, {rate})", soft_wrap=True)
     if found.left_out:
-        kinds = ", ".join(f"{kind} {count:,}" for kind, count in found.left_out.most_common())
+        counted = sorted(found.left_out.items(), key=lambda kind: (-kind[1], kind[0]))
+        kinds = ", ".join(f"{kind} {count:,}" for kind, count in counted)
         out.print(plain(f"left out, not text: {kinds}", "dim"), soft_wrap=True)
     for place, outcome in enumerate(report.outcomes):
         for warning in outcome.warnings:

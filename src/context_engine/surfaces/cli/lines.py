@@ -94,9 +94,7 @@ def _acl(value: Any) -> AclLike:
     if isinstance(value, list):
         return cast(list[str], value)
     if not isinstance(value, dict):
-        raise InputError(
-            f'"acl" must be a list of principals or an object, not {_name(type(value).__name__)}'
-        )
+        raise InputError(f'"acl" must be a list of principals or an object, not {_name(type(value).__name__)}')
     rule = cast(dict[str, Any], value)
     unknown = sorted(set(rule) - ACL_KEYS)
     if unknown:

@@ -15,30 +15,22 @@ As = Annotated[
     list[str] | None,
     typer.Option("--as", metavar="PRINCIPAL", help="Who asks; repeat it for each principal."),
 ]
-Anonymous = Annotated[
-    bool, typer.Option("--anonymous", help="Ask as a visitor: only public documents.")
-]
+Anonymous = Annotated[bool, typer.Option("--anonymous", help="Ask as a visitor: only public documents.")]
 Trusted = Annotated[bool, typer.Option("--trusted", help="Ask without limits.")]
 
 Allow = Annotated[
     list[str] | None,
-    typer.Option(
-        "--acl", metavar="PRINCIPAL", help="Who may read: any of these; repeat it for each."
-    ),
+    typer.Option("--acl", metavar="PRINCIPAL", help="Who may read: any of these; repeat it for each."),
 ]
 Public = Annotated[bool, typer.Option("--public", help="Everyone may read.")]
-PolicyName = Annotated[
-    str | None, typer.Option("--policy", metavar="NAME", help="Who may read: as this policy says.")
-]
+PolicyName = Annotated[str | None, typer.Option("--policy", metavar="NAME", help="Who may read: as this policy says.")]
 Require = Annotated[
     list[str] | None,
     typer.Option("--require", metavar="PRINCIPAL", help="Readers also need this one; repeatable."),
 ]
 Deny = Annotated[
     list[str] | None,
-    typer.Option(
-        "--deny", metavar="PRINCIPAL", help="Whoever has this one may not read; repeatable."
-    ),
+    typer.Option("--deny", metavar="PRINCIPAL", help="Whoever has this one may not read; repeatable."),
 ]
 
 Sources = Annotated[
@@ -49,13 +41,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Write JSON for programs.")
 
 DocumentId = Annotated[
     str | None,
-    typer.Argument(
-        metavar="DOCUMENT", help="The document's id; or name it by the two options below."
-    ),
+    typer.Argument(metavar="DOCUMENT", help="The document's id; or name it by the two options below."),
 ]
-OneSource = Annotated[
-    str | None, typer.Option("--source", metavar="SOURCE", help="The document's source.")
-]
+OneSource = Annotated[str | None, typer.Option("--source", metavar="SOURCE", help="The document's source.")]
 ExternalId = Annotated[
     str | None,
     typer.Option("--external-id", metavar="ID", help="The document's id in its source."),

@@ -23,8 +23,7 @@ def printable(text: str) -> str:
     if line.isprintable() and line.isascii():
         return line
     return "".join(
-        "\ufffd" if unicodedata.category(char) in _HIDDEN and char not in _JOINERS else char
-        for char in line
+        "\ufffd" if unicodedata.category(char) in _HIDDEN and char not in _JOINERS else char for char in line
     )
 
 

@@ -50,9 +50,7 @@ def search(  # noqa: PLR0913 (an option is an argument)
             '["a", "b"] for any of them, {"gte": 2020} to compare.',
         ),
     ] = None,
-    exact: Annotated[
-        bool, typer.Option("--exact", help="Scan every visible vector, however many there are.")
-    ] = False,
+    exact: Annotated[bool, typer.Option("--exact", help="Scan every visible vector, however many there are.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Search."""
@@ -79,9 +77,7 @@ def _metadata(pairs: list[str]) -> dict[str, Any] | None:
         if not key or not equals:
             raise typer.BadParameter(f"--metadata takes KEY=VALUE, not {pair!r}")
         if key in found:
-            raise typer.BadParameter(
-                f'--metadata names {key!r} twice; {key}=["a", "b"] asks for either'
-            )
+            raise typer.BadParameter(f'--metadata names {key!r} twice; {key}=["a", "b"] asks for either')
         try:
             found[key] = json.loads(value)
         except ValueError:
