@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -47,32 +47,20 @@ def _arguments() -> argparse.Namespace:
         default=Path(default),
         help="folder with debian-packages and debian-fuzzy",
     )
-    parser.add_argument(
-        "--synthetic", action="store_true", help="make up the corpus: no data folder needed"
-    )
-    parser.add_argument(
-        "--small", action="store_true", help=f"{_SMALL_DOCUMENTS:,} documents, a few questions"
-    )
+    parser.add_argument("--synthetic", action="store_true", help="make up the corpus: no data folder needed")
+    parser.add_argument("--small", action="store_true", help=f"{_SMALL_DOCUMENTS:,} documents, a few questions")
     parser.add_argument("--documents", type=int, help="take this many, evenly spread")
     parser.add_argument("--questions", type=int, help="of each class; 60, or 4 with --small")
-    parser.add_argument(
-        "--database-url", help="a PostgreSQL URL; two schemas named latency_… are dropped and made"
-    )
+    parser.add_argument("--database-url", help="a PostgreSQL URL; two schemas named latency_… are dropped and made")
     parser.add_argument("--work-dir", type=Path, help="where the embedded server keeps its data")
-    parser.add_argument(
-        "--keep", action="store_true", help="keep the embedded server's data at the end"
-    )
-    parser.add_argument(
-        "--resume", action="store_true", help="use what is loaded and measured already"
-    )
-    parser.add_argument(
-        "--out", type=Path, default=_CHECKOUT / "benchmarks" / "latency" / "results"
-    )
+    parser.add_argument("--keep", action="store_true", help="keep the embedded server's data at the end")
+    parser.add_argument("--resume", action="store_true", help="use what is loaded and measured already")
+    parser.add_argument("--out", type=Path, default=_CHECKOUT / "benchmarks" / "latency" / "results")
     return parser.parse_args()
 
 
 @contextmanager
-def _database(args: argparse.Namespace) -> Iterator[str]:
+def _database(args: argparse.Namespace) -> Generator[str]:
     if args.database_url:
         yield args.database_url
         return
@@ -91,9 +79,7 @@ def _benchmark(args: argparse.Namespace) -> Benchmark:
     if args.synthetic:
         return data.synthetic(documents or 50_000, questions)
     if not (args.data / "debian-packages").is_dir():
-        raise SystemExit(
-            f"no debian-packages in {args.data}: name the folder with --data, or use --synthetic"
-        )
+        raise SystemExit(f"no debian-packages in {args.data}: name the folder with --data, or use --synthetic")
     return data.load(args.data, documents, questions)
 
 
@@ -106,9 +92,7 @@ class Run:
         self.out.mkdir(parents=True, exist_ok=True)
         self.benchmark = _benchmark(args)
         plan = Plan()
-        self.plan = (
-            replace(plan, warm_up=1, tuning=1, least_runs=3, budget_s=2.0) if args.small else plan
-        )
+        self.plan = replace(plan, warm_up=1, tuning=1, least_runs=3, budget_s=2.0) if args.small else plan
         counts = {kind: len(self.benchmark.of_class(kind)) for kind in data.CLASSES}
         self.signature = f"{self.benchmark.name} {len(self.benchmark.documents)} {counts}"
         self.facts: dict[str, Any] = {}
@@ -123,8 +107,7 @@ class Run:
             "questions": counts,
             "plan": asdict(self.plan),
             "callers": [
-                {"label": c.label, "visible": c.visible, "share": c.share, "how": c.how}
-                for c in self.benchmark.callers
+                {"label": c.label, "visible": c.visible, "share": c.share, "how": c.how} for c in self.benchmark.callers
             ],
         }
         self.facts.setdefault("cells", [])
@@ -174,9 +157,7 @@ class Run:
                         continue
                     started = time.perf_counter()
                     with self.console.status(name) as status:
-                        cell = bench.cell(
-                            caller, kind, lambda step, name=name: status.update(f"{name}: {step}")
-                        )
+                        cell = bench.cell(caller, kind, lambda step, name=name: status.update(f"{name}: {step}"))
                     self.raw += cell.rows
                     self.tried += cell.tried
                     self.facts["cells"].append(name)

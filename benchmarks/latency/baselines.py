@@ -38,13 +38,12 @@ CREATE TABLE item (
 )
 """
 
-PEER_INDEXES: Final[Mapping[str, LiteralString]] = {
+INDEXES: Final[Mapping[str, LiteralString]] = {
     "item_acl": "CREATE INDEX item_acl ON item USING gin (acl)",
     "item_tsv": "CREATE INDEX item_tsv ON item USING gin (tsv)",
     "item_text_trigrams": "CREATE INDEX item_text_trigrams ON item USING gin (text gin_trgm_ops)",
     "item_embedding": "CREATE INDEX item_embedding ON item USING hnsw (embedding vector_cosine_ops)",
-}
-MORE_INDEXES: Final[Mapping[str, LiteralString]] = {
+    # The peer has the four above; the best plain SQL may use these two as well.
     "item_name_trigrams": "CREATE INDEX item_name_trigrams ON item USING gin (name gin_trgm_ops)",
     "item_name_knn": "CREATE INDEX item_name_knn ON item USING gist (name gist_trgm_ops (siglen = 128))",
 }
@@ -100,9 +99,7 @@ ORDER BY score DESC
 LIMIT %(limit)s
 """
 
-ANY_WORD: Final[LiteralString] = (
-    "replace(plainto_tsquery('english', %(question)s)::text, '&', '|')::tsquery"
-)
+ANY_WORD: Final[LiteralString] = "replace(plainto_tsquery('english', %(question)s)::text, '&', '|')::tsquery"
 _PEER_LEXICAL: LiteralString = """
 SELECT id, ts_rank_cd(tsv, {any_word}) AS score
 FROM item
@@ -226,9 +223,7 @@ _SHORT: tuple[QuestionClass, ...] = ("short",)
 PEER: Final[tuple[Candidate, ...]] = (
     Candidate("peer: planner's choice", "vector", _PEER_VECTOR, _PEER_SETTINGS, peer=True),
     Candidate("peer: ts_rank_cd", "lexical", _PEER_LEXICAL, _PEER_SETTINGS, peer=True),
-    Candidate(
-        "peer: text % q, then the condition", "trigram", _PEER_TRIGRAM, _PEER_SETTINGS, peer=True
-    ),
+    Candidate("peer: text % q, then the condition", "trigram", _PEER_TRIGRAM, _PEER_SETTINGS, peer=True),
 )
 
 PLAIN: Final[tuple[Candidate, ...]] = (

@@ -98,10 +98,7 @@ class StoredVectors:
 
 
 def as_documents(items: Iterable[Item]) -> list[Document]:
-    return [
-        Document(text=item.text, name=item.name, external_id=item.id, acl=list(item.acl))
-        for item in items
-    ]
+    return [Document(text=item.text, name=item.name, external_id=item.id, acl=list(item.acl)) for item in items]
 
 
 def load(folder: Path, documents: int | None, questions: int) -> Benchmark:
@@ -130,10 +127,7 @@ def synthetic(documents: int, questions: int, dim: int = 64) -> Benchmark:
     weights = [1 / (rank + 5) for rank in range(len(words))]
     teams = [f"team-{number}" for number in range(40)]
     team_weights = [1 / (rank + 1) for rank in range(len(teams))]
-    persons = {
-        f"person-{number}": (f"person-{number}", *rng.sample(teams, number % 4))
-        for number in range(400)
-    }
+    persons = {f"person-{number}": (f"person-{number}", *rng.sample(teams, number % 4)) for number in range(400)}
     names = list(persons)
     items: list[Item] = []
     for number in range(documents):
@@ -141,22 +135,15 @@ def synthetic(documents: int, questions: int, dim: int = 64) -> Benchmark:
         owners = {rng.choices(teams, team_weights)[0], *rng.sample(names, rng.randint(0, 3))}
         text = " ".join(rng.choices(words, weights, k=rng.randint(20, 90)))
         key = f"{title[0]}-{title[1]}-{number}"
-        items.append(
-            Item(key, f"{key}: {' '.join(title)}", text, tuple(sorted(owners)), title[0][0])
-        )
+        items.append(Item(key, f"{key}: {' '.join(title)}", text, tuple(sorted(owners)), title[0][0]))
     noise = np.random.default_rng(SEED)
     centres = noise.standard_normal((30, dim))
     rows = centres[noise.integers(0, 30, documents)] + noise.standard_normal((documents, dim))
     vectors = _unit(rows.astype(np.float32))
     long = long_questions(items, vectors, questions)
     chosen = rng.sample(range(documents), questions)
-    short = [
-        Question(f"name-{row}", "short", items[row].id.rpartition("-")[0], vectors[row])
-        for row in chosen
-    ]
-    return Benchmark(
-        "synthetic", tuple(items), vectors, callers(items, persons), (*long, *_distinct(short))
-    )
+    short = [Question(f"name-{row}", "short", items[row].id.rpartition("-")[0], vectors[row]) for row in chosen]
+    return Benchmark("synthetic", tuple(items), vectors, callers(items, persons), (*long, *_distinct(short)))
 
 
 def long_questions(items: Sequence[Item], vectors: Vectors, count: int) -> list[Question]:
@@ -208,9 +195,7 @@ def callers(items: Sequence[Item], persons: Mapping[str, Sequence[str]]) -> tupl
     return tuple(chosen)
 
 
-def _caller(
-    label: str, principals: tuple[str, ...] | None, visible: int, total: int, how: str
-) -> Caller:
+def _caller(label: str, principals: tuple[str, ...] | None, visible: int, total: int, how: str) -> Caller:
     return Caller(label, principals, visible, visible / total, how)
 
 

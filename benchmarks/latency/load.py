@@ -130,8 +130,7 @@ def ingest(url: str, benchmark: Benchmark, console: Console) -> dict[str, Any]:
         "timings_ms": dict(report.timings_ms),
         "documents_per_s": len(documents) / wall_s,
         "documents_per_s_without_embedder": len(documents) / (wall_s - embed_s),
-        "documents_per_s_without_embedder_and_settling": len(documents)
-        / (wall_s - embed_s - settle_s),
+        "documents_per_s_without_embedder_and_settling": len(documents) / (wall_s - embed_s - settle_s),
         "memory": memory.facts,
     }
 
@@ -168,14 +167,9 @@ def conditions(url: str) -> dict[str, Any]:
     )
     with psycopg.connect(url, autocommit=True) as connection:
         version = connection.execute("SELECT current_setting('server_version')").fetchone()
-        vector = connection.execute(
-            "SELECT extversion FROM pg_extension WHERE extname = 'vector'"
-        ).fetchone()
+        vector = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()
         settings = {
-            name: (connection.execute("SELECT current_setting(%s)", (name,)).fetchone() or ("?",))[
-                0
-            ]
-            for name in asked
+            name: (connection.execute("SELECT current_setting(%s)", (name,)).fetchone() or ("?",))[0] for name in asked
         }
     packages = ("context-engine", "psycopg", "numpy")
     return {

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from context_engine import TRUSTED, Engine
-from context_engine.model import LegName
+from context_engine.names import LegName
 
 from .baselines import LEGS, PEER, Candidate, Leg
 from .data import Benchmark, Caller, Question, QuestionClass
@@ -56,9 +56,7 @@ class Cell:
     tried: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     chosen: dict[str, str] = field(default_factory=dict[str, str])
 
-    def note(
-        self, question: Question, method: Method, part: str, answer: Answer, remark: str = ""
-    ) -> None:
+    def note(self, question: Question, method: Method, part: str, answer: Answer, remark: str = "") -> None:
         self.rows.append(
             {
                 "caller": self.caller.label,
@@ -87,9 +85,7 @@ class Bench:
         self._plan = plan
         self._ids = np.array([item.id for item in benchmark.documents])
 
-    def cell(
-        self, caller: Caller, kind: QuestionClass, step: Callable[[str], None] = lambda _: None
-    ) -> Cell:
+    def cell(self, caller: Caller, kind: QuestionClass, step: Callable[[str], None] = lambda _: None) -> Cell:
         """Choose the best plain statements, warm up, then ask every question of every method.
 
         The order of the methods moves on by one with each question, so that a drift of the machine hits all alike.
@@ -129,9 +125,7 @@ class Bench:
             best.append(chosen)
             cell.chosen[leg] = chosen.name
             place = {"caller": cell.caller.label, "class": cell.kind}
-            cell.tried += [
-                place | row | {"chosen": row["statement"] == chosen.name} for row in tried
-            ]
+            cell.tried += [place | row | {"chosen": row["statement"] == chosen.name} for row in tried]
         return best
 
     def _runs(self, cell: Cell, best: Sequence[Candidate]) -> list[tuple[str, _Run]]:
@@ -179,7 +173,7 @@ class _Ours:
 
     def __call__(self, question: Question, counts: bool) -> _Outcome:
         principals = self.cell.caller.principals
-        weights = {name: float(leg == self.part) for leg, name in OUR_LEG.items()}
+        weights: dict[LegName, float] = {name: float(leg == self.part) for leg, name in OUR_LEG.items()}
         started = time.perf_counter()
         result = self.engine.search(
             question.text,
@@ -192,11 +186,7 @@ class _Ours:
             raise RuntimeError(f"a leg failed: {result.report.legs}")
         ids = [hit.document.external_id for hit in result.hits]
         if counts:
-            routes = "+".join(
-                f"{name}:{leg.route}"
-                for name, leg in result.report.legs.items()
-                if leg.route != "off"
-            )
+            routes = "+".join(f"{name}:{leg.route}" for name, leg in result.report.legs.items() if leg.route != "off")
             self.cell.note(question, "ours", self.part, Answer(ids, ms), routes)
             if self.part == "hybrid":
                 for stage, spent in result.report.timings_ms.items():

@@ -86,10 +86,7 @@ def page(facts: dict[str, Any], lines: list[Row], raw: list[Row], tried: list[Ro
 def _opening(facts: dict[str, Any], plan: Plan) -> str:
     callers = table(
         ("caller", "sees", "share", "who"),
-        (
-            (c["label"], f"{c['visible']:,}", f"{c['share']:.2%}", c["how"])
-            for c in facts["callers"]
-        ),
+        ((c["label"], f"{c['visible']:,}", f"{c['share']:.2%}", c["how"]) for c in facts["callers"]),
     )
     counts = facts["questions"]
     return (
@@ -127,9 +124,7 @@ def _targets(lines: list[Row]) -> str:
                 "yes" if ratio >= 1 else "no",
             )
         )
-    return table(
-        ("p50 of the other over p50 of ours, whole search", "wanted", "measured", "reached"), rows
-    )
+    return table(("p50 of the other over p50 of ours, whole search", "wanted", "measured", "reached"), rows)
 
 
 def _hybrid(lines: list[Row]) -> str:
@@ -177,9 +172,7 @@ def _stages(raw: list[Row]) -> str:
     cells = {(row["class"], row["caller"], row["stage"]): row["p50_ms"] for row in found}
     places = list(dict.fromkeys((row["class"], row["caller"]) for row in found))
     places.sort(key=lambda place: CLASSES.index(place[0]))
-    rows = [
-        (*place, *(float(cells.get((*place, name), 0.0)) for name in names)) for place in places
-    ]
+    rows = [(*place, *(float(cells.get((*place, name), 0.0)) for name in names)) for place in places]
     return "Medians in ms, whole hybrid search.\n\n" + table(("questions", "caller", *names), rows)
 
 

@@ -65,14 +65,12 @@ def build(url: str, benchmark: Benchmark, signature: str) -> dict[str, Any]:
         started = time.perf_counter()
         _fill(connection, benchmark.documents, benchmark.vectors)
         seconds["rows"] = time.perf_counter() - started
-        for name, text in {**baselines.PEER_INDEXES, **baselines.MORE_INDEXES}.items():
+        for name, text in baselines.INDEXES.items():
             started = time.perf_counter()
             connection.execute(text)
             seconds[name] = time.perf_counter() - started
         connection.execute("VACUUM ANALYZE item")
-        connection.execute(
-            sql.SQL("COMMENT ON SCHEMA {} IS {}").format(schema, sql.Literal(signature))
-        )
+        connection.execute(sql.SQL("COMMENT ON SCHEMA {} IS {}").format(schema, sql.Literal(signature)))
         moved = connection.execute(
             "SELECT avg((pg_column_toast_chunk_id(embedding) IS NOT NULL)::int)::float8 FROM item"
         ).fetchone()
@@ -165,12 +163,10 @@ class WideTable:
             return Answer([], _since(started), timed_out=True)
         return Answer([row[0] for row in rows], _since(started))
 
-    def search(
-        self, legs: Sequence[Candidate], caller: Caller, question: Question, top_k: int
-    ) -> Hybrid:
+    def search(self, legs: Sequence[Candidate], caller: Caller, question: Question, top_k: int) -> Hybrid:
         """Run a whole search: the legs one after the other, reciprocal rank fusion, the texts of the first hits."""
         started = time.perf_counter()
-        answers = {candidate.leg: self.ask(candidate, caller, question) for candidate in legs}
+        answers: dict[Leg, Answer] = {candidate.leg: self.ask(candidate, caller, question) for candidate in legs}
         scores: dict[str, float] = {}
         for answer in answers.values():
             for rank, key in enumerate(answer.ids, 1):

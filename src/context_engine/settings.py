@@ -110,6 +110,11 @@ class Settings(BaseSettings):
     ingest: IngestSettings = IngestSettings()
     analyser: AnalyserSettings = AnalyserSettings()
 
+    @field_validator("database_url", "data_dir", mode="before")
+    @classmethod
+    def _empty_is_unset(cls, given: object) -> object:
+        return None if given == "" else given
+
     def __init__(self, **values: Any) -> None:
         try:
             super().__init__(**values)

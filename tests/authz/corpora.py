@@ -230,6 +230,7 @@ def _change(random: Random) -> tuple[Any, ...]:
         ("policy", random.choice(POLICIES), _rule(random)),
         ("update", number, _text(random), random.choice([None, _acl(random)])),
         ("delete", number),
+        ("again",),
         ("add", _text(random), _acl(random)),
     ]
     return random.choice(kinds)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import psycopg
 from corpora import Ask
 
@@ -19,7 +20,16 @@ from context_engine.models.hashing import HashingEmbedder
 from context_engine.names import LegName
 from context_engine.testing import Oracle
 
-EMBEDDER = HashingEmbedder(32)
+
+class Embedder(HashingEmbedder):
+    """Has no vector for some texts, as a model may: only words find them."""
+
+    def embed_documents(self, texts: Sequence[str], /) -> Any:
+        usable = [[0.0 if "marzipan" in text else 1.0] for text in texts]
+        return super().embed_documents(texts) * np.array(usable, dtype=np.float32)
+
+
+EMBEDDER = Embedder(32)
 MISSING = 4242
 INGEST = {"chunk_tokens": 16}
 LEGS: tuple[LegName, ...] = ("fts", "trgm", "ann")
@@ -252,11 +262,11 @@ def compare_approximate(
 
 
 def _same(check: str, place: str, got: Any, wanted: Any) -> Iterator[Difference]:
-    if got == wanted:
+    if repr(got) == repr(wanted):
         return
     if isinstance(got, dict) and isinstance(wanted, dict):
         for part in got:
-            if got[part] != wanted[part]:
+            if repr(got[part]) != repr(wanted[part]):
                 yield Difference(f"{check} {part}", f"{place}: {got[part]} instead of {wanted[part]}")
     else:
         yield Difference(check, f"{place}: {got} instead of {wanted}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib.resources import files
 from itertools import chain, combinations
 from pathlib import Path
@@ -180,10 +181,20 @@ def test_the_check_fails_for_a_statement_that_reads_a_table_bare(
     assert len(unguarded(explain(store, statement, PLANNERS[planner]), visibility.acls)) == 1
 
 
+@pytest.mark.parametrize("name", READS)
+def test_the_check_fails_for_each_statement_once_it_reads_bare_tables(name: str, store: Store) -> None:
+    visibility = resolve(store, ["a"])
+    assert visibility.acls is not None
+    statement = STATEMENTS[name](visibility)
+    text = re.sub(r"(FROM|JOIN) visible_(\w+) AS", r"\1 {schema}.\2 AS", statement.text)
+    text = re.sub(r"(FROM|JOIN) visible_(\w+)", r"\1 {schema}.\2 AS visible_\2", text)
+    assert unguarded(explain(store, replace(statement, text=text)), visibility.acls)
+
+
 def _composed(visibility: Visibility, text: LiteralString) -> Statement:
     """Put a statement that no file holds behind the relations it may name."""
     known = compose("read/count", visibility)
-    head, found, _ = known.text.partition(load("read/count"))
+    head, found, _ = known.text.partition(load("read/count").strip())
     assert found
     return Statement(head + text, known.params)
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from context_engine import Engine, __version__
@@ -85,8 +86,6 @@ def test_an_unreachable_database_is_one_line_without_the_password(
 
 def test_a_schema_of_another_version_is_one_line(cli: Any, new_database: Any) -> None:
     url = new_database()
-    import psycopg  # noqa: PLC0415
-
     with psycopg.connect(url) as connection:
         connection.execute("UPDATE context_engine.migration SET version = 9999 WHERE version = 1")
     result = cli("documents", "--trusted", url=url, exits=2)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from context_engine import PUBLIC
+from context_engine import PUBLIC, Document
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -37,6 +37,14 @@ def test_demo(demo: Any, new_engine: Any, width: int) -> None:
         [inside] = re.findall(r"inside the SQL +(\d+)/18 places, 0/6 questions empty +(\d+)/18", output)
         assert inside == ("18", "18")
         assert all(int(few) < int(many) for few, many in zip(late, inside, strict=True))
+
+
+def test_demo_would_say_no(demo: Any, new_engine: Any) -> None:
+    whole, alone = new_engine(ingest=demo.INGEST), new_engine(ingest=demo.INGEST)
+    alone.ingest([Document(name="One more", text="A notice on the notice period.", acl=PUBLIC)])
+    console = Console(file=io.StringIO(), width=100)
+    assert not demo.run(whole, alone, console)
+    assert "same scores: no" in console.file.getvalue()
 
 
 def test_handbook_acls(demo: Any) -> None:

@@ -31,7 +31,7 @@ class HashingEmbedder:
         self.dim = dim
         self.name = f"hashing-{dim}"
 
-    def embed_documents(self, texts: Sequence[str], /) -> Vectors:
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """Embed texts to be found.
 
         Returns:
@@ -46,7 +46,7 @@ class HashingEmbedder:
                 row[_CONSTANT_FEATURE] = 1
         return normalise(sums)[0]
 
-    def embed_query(self, text: str, /) -> Vectors:
+    def embed_query(self, text: str) -> Vectors:
         """Embed a question; the same as embedding it as a document.
 
         Returns:

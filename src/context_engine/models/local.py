@@ -84,7 +84,7 @@ class OnnxEmbedder:
         """Length of the vectors."""
         return self._model().dim if self._dim is None else self._dim
 
-    def embed_documents(self, texts: Sequence[str], /) -> Vectors:
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """Embed texts to be found.
 
         Returns:
@@ -108,7 +108,7 @@ class OnnxEmbedder:
                 list(pool.map(fill, order))
         return vectors
 
-    def embed_query(self, text: str, /) -> Vectors:
+    def embed_query(self, text: str) -> Vectors:
         """Embed a question.
 
         Returns:

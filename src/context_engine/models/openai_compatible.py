@@ -69,7 +69,7 @@ class OpenAICompatibleEmbedder:
             f"embedder {model!r}", base_url, api_key=api_key, timeout_s=timeout_s, sleep=sleep
         )
 
-    def embed_documents(self, texts: Sequence[str], /) -> Vectors:
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """Embed texts to be found.
 
         Returns:
@@ -81,7 +81,7 @@ class OpenAICompatibleEmbedder:
         _, prefix = self._prefixes
         return self._embed(texts, prefix)
 
-    def embed_query(self, text: str, /) -> Vectors:
+    def embed_query(self, text: str) -> Vectors:
         """Embed a question.
 
         Returns:

@@ -67,7 +67,8 @@ def _global_options(  # pyright: ignore[reportUnusedFunction]
         str | None,
         typer.Option(
             metavar="URL",
-            help="Your PostgreSQL instead of the embedded one. [dim]\\[env: CONTEXT_ENGINE_DATABASE_URL][/dim]",
+            help="Your PostgreSQL instead of the embedded one; the variable keeps a password out of process "
+            "lists. [dim]\\[env: CONTEXT_ENGINE_DATABASE_URL][/dim]",
         ),
     ] = None,
     data_dir: Annotated[
