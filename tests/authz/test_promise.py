@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from corpora import TYPOS, VOCABULARY, Ask, World, make_world, worlds
-from hypothesis import event, given, note, settings
+from hypothesis import event, given, settings
 from promise import (
     BM25_VARIANTS,
     EMBEDDER,
@@ -29,6 +29,7 @@ from promise import (
 )
 
 from context_engine import TRUSTED, Document
+from context_engine.engine._sync import engine
 from context_engine.model import STORED, AclLike
 from context_engine.retrieval import legs
 from context_engine.testing import Oracle
@@ -47,10 +48,8 @@ def oracle_of(documents: Iterable[Document], policies: dict[str, AclLike], varia
 
 
 def hold(differences: Iterable[Difference]) -> None:
-    found = list(differences)
-    for difference in found[:5]:
-        note(f"{difference.check}: {difference.text}")
-    assert not found, f"{found[0].check}: {found[0].text}"
+    found = [f"{difference.check}: {difference.text}" for difference in differences]
+    assert not found, "\n".join(found[:5])
 
 
 def pick(variants: Sequence[str], world: World) -> list[str]:
@@ -168,7 +167,8 @@ def test_the_lexicon_tells_nothing(
     hold(compare_with_oracle(everything, {"default": oracle}, world.caller, world.asks))
 
 
-def test_many_chunks(everything: Database, visible: Database) -> None:
+def test_many_chunks(everything: Database, visible: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "_PAGE", 50)
     world = make_world(300, 0)
     caller = ["a", "b"]
     everything.fill(world.documents, world.policies)
@@ -177,6 +177,7 @@ def test_many_chunks(everything: Database, visible: Database) -> None:
     assert legs.FEW_CHUNKS < oracle.count(caller).chunks < oracle.count(TRUSTED).chunks
     asks = [Ask(" ".join(TYPOS)), Ask("kernl -report", 50), *world.asks]
     hold(compare_databases(everything, visible, caller, asks, ["default", "narrow"]))
+    hold(compare_reads(everything, visible, caller, asks, world.documents))
     hold(compare_with_oracle(everything, {"default": oracle}, caller, asks))
 
 

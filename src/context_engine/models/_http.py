@@ -40,9 +40,7 @@ class ProviderClient:
             raise ConfigError("timeout_s must be above 0")
         # Refused here: the HTTP library would quote the whole header, key and all, in its error.
         if api_key is not None and not (api_key.isascii() and api_key.isprintable()):
-            raise ConfigError(
-                "api_key holds a character that a header cannot, such as a line break"
-            )
+            raise ConfigError("api_key holds a character that a header cannot, such as a line break")
         self._base_url = base_url.rstrip("/")
         self._sleep = sleep
         self._httpx: Any = load_extra("httpx", "http")
@@ -82,17 +80,13 @@ class ProviderClient:
     def _unreachable(self, error: Exception) -> ProviderError:
         kinds = self._httpx
         passing = (kinds.TimeoutException, kinds.NetworkError, kinds.RemoteProtocolError)
-        failure = self.failure(
-            f"failed: {type(error).__name__}", retryable=isinstance(error, passing)
-        )
+        failure = self.failure(f"failed: {type(error).__name__}", retryable=isinstance(error, passing))
         failure.__cause__ = error
         return failure
 
     def _refused(self, status: int) -> ProviderError:
         # The status only: a body can repeat the texts, and some servers repeat the key.
-        return self.failure(
-            f"answered HTTP {status}", retryable=status in (408, 429) or status >= 500
-        )
+        return self.failure(f"answered HTTP {status}", retryable=status in (408, 429) or status >= 500)
 
 
 def _checked_host(base_url: str) -> str:

@@ -38,9 +38,7 @@ class _Node(Protocol):
 class _Session(Protocol):
     def get_inputs(self) -> list[_Node]: ...
     def get_outputs(self) -> list[_Node]: ...
-    def run(
-        self, outputs: list[str], feeds: dict[str, NDArray[np.int64]], /
-    ) -> list[NDArray[np.float32]]: ...
+    def run(self, outputs: list[str], feeds: dict[str, NDArray[np.int64]], /) -> list[NDArray[np.float32]]: ...
 
 
 @dataclass(frozen=True)
@@ -71,9 +69,7 @@ class OnnxModel:
         return normalise(pooled[np.newaxis])[0][0]
 
 
-def load_model(
-    model: Path, tokenizer: Path, *, sha256: str | None, max_tokens: int, pooling: Pooling
-) -> OnnxModel:
+def load_model(model: Path, tokenizer: Path, *, sha256: str | None, max_tokens: int, pooling: Pooling) -> OnnxModel:
     """Load a model and its tokenizer.
 
     Raises:

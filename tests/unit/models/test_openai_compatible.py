@@ -23,8 +23,7 @@ def vector(text):
 def embeddings(body):
     """Answer as OpenAI does, though in reverse order: `index` counts."""
     entries = [
-        {"object": "embedding", "index": index, "embedding": vector(text)}
-        for index, text in enumerate(body["input"])
+        {"object": "embedding", "index": index, "embedding": vector(text)} for index, text in enumerate(body["input"])
     ]
     return 200, {}, {"object": "list", "data": entries[::-1], "model": body["model"]}
 
@@ -227,9 +226,7 @@ def test_a_refusal_is_final_and_its_body_is_not_repeated(server, make, waits, st
     server.script = [answer({"error": f"Incorrect API key: {KEY}"}, status)]
     with pytest.raises(ProviderError) as caught:
         make(server.url.replace("//", f"//ada:{KEY}@")).embed_query("a")
-    assert str(caught.value) == (
-        f"embedder 'some-model' at 127.0.0.1:{server.server_port} answered HTTP {status}"
-    )
+    assert str(caught.value) == (f"embedder 'some-model' at 127.0.0.1:{server.server_port} answered HTTP {status}")
     assert not caught.value.retryable
     assert not waits
 
