@@ -1,7 +1,8 @@
-"""Ask every question of every method, in turns, and note how long each took."""
+"""Ask every question of every method, in a drawn order, and note how long each took."""
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from context_engine.names import LegName
 
 from .baselines import LEGS, PEER, Candidate, Leg
 from .data import Benchmark, Caller, Question, QuestionClass
-from .wide import Answer, WideTable
+from .wide import Answer, WideTable, recall
 
 Method = Literal["ours", "peer", "plain"]
 METHODS: Final[tuple[Method, ...]] = ("ours", "peer", "plain")
@@ -88,24 +89,25 @@ class Bench:
     def cell(self, caller: Caller, kind: QuestionClass, step: Callable[[str], None] = lambda _: None) -> Cell:
         """Choose the best plain statements, warm up, then ask every question of every method.
 
-        The order of the methods moves on by one with each question, so that a drift of the machine hits all alike.
+        The order of the methods is drawn anew for each question, so that a drift of the machine, and what one method
+        leaves in the caches, hits all alike.
         """
         cell = Cell(caller, kind)
         questions = self._benchmark.of_class(kind)
         step("choosing plain statements")
-        best = self._choose(cell, questions)
+        visible = self._visible(caller)
+        best = self._choose(cell, questions, visible)
         runs = self._runs(cell, best)
         step("warming up")
         for question in questions[: self._plan.warm_up]:
             for _, run in runs:
                 run(question, False)
-        visible = self._visible(caller)
         spent: dict[str, float] = {}
+        order = random.Random(f"{caller.label} {kind}")
         for number, question in enumerate(questions):
             step(f"question {number + 1} of {len(questions)}")
-            turn = number % len(runs)
             ids: dict[Method, list[str]] = {}
-            for name, run in runs[turn:] + runs[:turn]:
+            for name, run in order.sample(runs, len(runs)):
                 used = spent.get(name, 0.0)
                 if number >= self._plan.least_runs and used > self._plan.budget_s * 1000:
                     continue
@@ -116,12 +118,13 @@ class Bench:
             self._recall(cell, question, visible, ids)
         return cell
 
-    def _choose(self, cell: Cell, questions: Sequence[Question]) -> list[Candidate]:
+    def _choose(self, cell: Cell, questions: Sequence[Question], visible: NDArray[np.bool_]) -> list[Candidate]:
         size = min(self._plan.tuning, len(questions))
         sample = [questions[number * len(questions) // size] for number in range(size)]
+        nearest = {question.id: self._nearest(question, visible) for question in sample}
         best: list[Candidate] = []
         for leg in LEGS:
-            chosen, tried = self._wide.fastest(leg, cell.caller, sample)
+            chosen, tried = self._wide.fastest(leg, cell.caller, sample, nearest)
             best.append(chosen)
             cell.chosen[leg] = chosen.name
             place = {"caller": cell.caller.label, "class": cell.kind}
@@ -149,16 +152,17 @@ class Bench:
         found: dict[Method, list[str]],
     ) -> None:
         """Compare each method's ten nearest visible documents with an exact scan in memory."""
-        scores = np.where(visible, self._benchmark.vectors @ question.vector, -2.0)
-        count = min(TOP_K, int(visible.sum()))
-        if not count:
-            return
-        truth = set(self._ids[np.argsort(-scores, kind="stable")[:count]])
+        truth = self._nearest(question, visible)
         for row in reversed(cell.rows):
             if row["question"] != question.id:
                 break
             if row["part"] == "vector" and row["method"] in found:
-                row["recall"] = round(len(truth & set(found[row["method"]][:count])) / count, 3)
+                row["recall"] = round(recall(found[row["method"]], truth), 3)
+
+    def _nearest(self, question: Question, visible: NDArray[np.bool_]) -> list[str]:
+        scores = np.where(visible, self._benchmark.vectors @ question.vector, -2.0)
+        count = min(TOP_K, int(visible.sum()))
+        return [str(key) for key in self._ids[np.argsort(-scores, kind="stable")[:count]]]
 
 
 _Outcome = tuple[float, Method, list[str] | None]

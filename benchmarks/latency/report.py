@@ -24,16 +24,17 @@ _LIMITS = """\
 
 - One question at a time on one machine: nothing about throughput, many callers at once, or a database over a network.
 - The time to embed a question is not in it: vectors are looked up.
-- All methods are warm, and in turns they share one buffer cache: a plain statement that reads the whole table leaves
-  less of ours in it than there would be without it.
+- All methods are warm and share one server, whose buffers hold the tables of all; the processor's caches hold what the
+  method before has left.
 - The peer is rebuilt from the shape of its statements, not run. Its legs run one after the other here; the column
   "legs at once" takes only the slowest of them, with nothing for the others, against our whole search.
 - A leg of ours by itself is a whole search with the other legs off, access classes and texts of the hits included; a
   leg in plain SQL is its statement alone.
 - The methods do not answer alike. `ts_rank` and `ts_rank_cd` have no idf; trigram similarity is over texts or names
   where ours is over words; HNSW is approximate. Which answers are better is for the other benchmarks.
-- "Best plain SQL" is the best of the statements in `baselines.py`, chosen per leg, caller and class of question on
-  questions that are among those measured, which favours it.
+- "Best plain SQL" is the fastest of the statements in `baselines.py`, chosen per leg, caller and class of question on
+  questions that are among those measured, which favours it. A vector statement competes when it finds at least
+  nine tenths of the ten nearest visible documents; text statements compete whatever they find.
 - Long questions are beginnings of descriptions, not questions that people asked; their vectors are mixed, not embedded.
 """
 
@@ -91,7 +92,7 @@ def _opening(facts: dict[str, Any], plan: Plan) -> str:
     counts = facts["questions"]
     return (
         f"{facts['documents']:,} documents ({facts['data']}), {counts['long']} long questions and {counts['short']}"
-        " short names, one at a time, the methods in turns.\n\n"
+        " short names, one at a time; the order of the methods is drawn anew for each question.\n\n"
         f"Long: the first {LONG_WORDS[0]} to {LONG_WORDS[1]} words of a document's description (`random.Random({SEED})`"
         " draws the documents), with a vector mixed from its own and two of its section. Short: package names, whole,"
         " misspelled, written otherwise and cut off, with the stored vectors.\n\n"

@@ -16,6 +16,7 @@ from context_engine.model import ACL, PUBLIC, TRUSTED, Policy, Public, Trusted
 
 MAX_NAME_BYTES: Final = 1_000
 MAX_MEMBERS: Final = 20_000
+MAX_FILTER_VALUES: Final = 1_000
 _MAX_BIGINT: Final = (1 << 63) - 1
 
 
@@ -197,6 +198,8 @@ _COMPARISONS: Final = {"eq": "==", "ne": "!=", "gt": ">", "gte": ">=", "lt": "<"
 
 
 def _json_literal(value: object, key: str) -> str:
+    if isinstance(value, str):  # as stored text is brought to one form, see text/clean.py
+        value = unicodedata.normalize("NFC", value.replace("\r\n", "\n").replace("\r", "\n"))
     if not isinstance(value, str | int | float | bool) and value is not None:
         raise InputError(f"metadata filter {key!r}: values are strings, numbers, true, false or null")
     try:
@@ -212,6 +215,8 @@ def _json_literal(value: object, key: str) -> str:
 def _condition(path: str, key: str, wanted: object) -> str:
     if isinstance(wanted, list | tuple | set | frozenset):
         values: list[object] = list(wanted)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        if len(values) > MAX_FILTER_VALUES:
+            raise InputError(f"metadata filter {key!r}: {len(values)} values; at most {MAX_FILTER_VALUES} are allowed")
         literals = [_json_literal(item, key) for item in values]
         return " || ".join(f"{path} == {literal}" for literal in literals) or "1 == 0"
     if isinstance(wanted, Mapping):

@@ -249,10 +249,16 @@ class IngestOutcome:
 
 @dataclass(frozen=True, slots=True)
 class IngestReport:
-    """Every document's outcome, in the order given."""
+    """Every document's outcome, in the order given.
+
+    Attributes:
+        timings_ms: milliseconds by stage; `settle` is the upkeep afterwards, the building of an index with it.
+        notes: upkeep that could not be done, in words; it changes no outcome.
+    """
 
     outcomes: tuple[IngestOutcome, ...]
     timings_ms: dict[str, float] = field(default_factory=dict[str, float])
+    notes: tuple[str, ...] = ()
 
     def count(self, outcome: Outcome) -> int:
         """Count the documents with this outcome."""

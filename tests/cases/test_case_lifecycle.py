@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import psycopg
 import pytest
 from case_embedders import Same
 from case_support import LEGS, TEXT_LEGS, check_stored, doc, dump, found, key, only
@@ -298,3 +299,45 @@ def test_p45_a_deleted_document_is_gone(new_engine: NewEngine, database_url: str
     engine.ingest([doc("one", "an otter", ["ada"])])
     assert engine.count(principals=[]) == Count(1, 1)
     assert check_stored(database_url, 16).chunks == 2
+
+
+REFUSING = """
+    CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        IF NEW.text LIKE '%refused%' THEN RAISE EXCEPTION 'secret reason'; END IF;
+        RETURN NEW;
+    END $$;
+    CREATE TRIGGER refuse BEFORE INSERT ON context_engine.chunk FOR EACH ROW EXECUTE FUNCTION public.refuse()
+"""
+
+
+@pytest.mark.parametrize("refused", [{0}, {4}, {9}, {0, 9}, {3, 4, 5}, set(range(10))])
+def test_p24_a_document_that_the_database_refuses(
+    refused: set[int], new_engine: NewEngine, database_url: str
+) -> None:
+    """The others of the batch are stored, and what was embedded is not embedded again."""
+    with psycopg.connect(database_url) as connection:
+        connection.execute(REFUSING)
+    embedder = Same()
+    engine = new_engine(database_url, embedder)
+    words = ["refused" if number in refused else "taken" for number in range(10)]
+    report = engine.ingest(doc(str(number), f"{word} {number}") for number, word in enumerate(words))
+    outcomes = ["failed" if number in refused else "created" for number in range(10)]
+    assert [item.outcome for item in report.outcomes] == outcomes
+    assert "secret" not in str(report)
+    assert check_stored(database_url, 256).documents == 10 - len(refused)
+    assert engine.count(principals=TRUSTED).documents == 10 - len(refused)
+    assert embedder.embedded == 10
+
+
+def test_p24_a_refused_change_leaves_the_old_version(
+    new_engine: NewEngine, database_url: str
+) -> None:
+    engine = new_engine(database_url)
+    engine.ingest([doc("one", "an otter"), doc("two", "a heron")])
+    with psycopg.connect(database_url) as connection:
+        connection.execute(REFUSING)
+    report = engine.ingest([doc("one", "refused", ["ada"]), doc("two", "a crane", ["ada"])])
+    assert [item.outcome for item in report.outcomes] == ["failed", "updated"]
+    assert engine.get_document(key("one"), principals=[]).text == "an otter"
+    assert check_stored(database_url, 256).documents == 2

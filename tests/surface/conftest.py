@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from context_engine.models.hashing import HashingEmbedder
 from context_engine.surfaces.cli.app import app
-from context_engine.surfaces.cli.session import Session
+from context_engine.surfaces.cli.options import Session
 
 Cli = Callable[..., Any]
 

@@ -106,7 +106,7 @@ def test_ctrl_c_ends_a_real_process_cleanly(database_url: str, tmp_path: Path) -
         "import sys\n"
         "from context_engine.models.hashing import HashingEmbedder\n"
         "from context_engine.surfaces.cli.app import app\n"
-        "from context_engine.surfaces.cli.session import Session\n"
+        "from context_engine.surfaces.cli.options import Session\n"
         "class Slow(HashingEmbedder):\n"
         "    def embed_documents(self, texts):\n"
         "        print('embedding', flush=True)\n"

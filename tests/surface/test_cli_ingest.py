@@ -14,7 +14,6 @@ import pytest
 from context_engine import ACL, PUBLIC, TRUSTED, Engine, Policy, document_id
 from context_engine.access import normalise_acl
 from context_engine.surfaces.cli import reading
-from context_engine.surfaces.cli.files import find_files
 from context_engine.surfaces.cli.ingest import _SHOWN
 
 Folder = Callable[..., Path]
@@ -127,8 +126,8 @@ def test_links_out_of_the_folder_are_left_out(folder: Folder) -> None:
     root = folder({"a.md": "# A"}, "public")
     (root / "out.md").symlink_to(secret / "secret.md")
     (root / "in.md").symlink_to(root / "a.md")
-    found = find_files([root])
-    assert [file.external_id for file in found.files] == ["a.md", "in.md"]
+    found = reading.Reader([root], "s")
+    assert [external_id for _, external_id in found.files] == ["a.md", "in.md"]
     assert found.left_out == {"links out of the folder": 1}
 
 
@@ -258,7 +257,7 @@ def test_the_count_is_known_before(folder: Folder) -> None:
             "e.jsonl": "",
         }
     )
-    assert reading.count_documents(find_files([root]).files) == 1 + 3 + 2
+    assert reading.Reader([root], "s").count() == 1 + 3 + 2
 
 
 def test_what_stops_an_ingest_says_how_far_it_came(cli: Any, folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:

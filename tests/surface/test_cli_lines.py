@@ -6,13 +6,13 @@ import pytest
 
 from context_engine import InputError
 from context_engine.model import STORED
-from context_engine.surfaces.cli.lines import Defaults, read_line
+from context_engine.surfaces.cli.lines import read_line
 
-DEFAULTS = Defaults("s", ["group:default"])
+DEFAULTS = ("s", ["group:default"])
 
 
 def test_only_id_and_text_are_needed() -> None:
-    document = read_line(b'{"id": "a", "text": "t"}', Defaults("s"))
+    document = read_line(b'{"id": "a", "text": "t"}', "s")
     assert (document.external_id, document.text, document.name) == ("a", "t", "")
     assert document.source == "s"
     assert document.acl is STORED
@@ -43,14 +43,14 @@ def test_only_id_and_text_are_needed() -> None:
 )
 def test_an_unclear_acl_is_refused(acl: str, reason: str) -> None:
     with pytest.raises(InputError, match=reason):
-        read_line(b'{"id": "a", "text": "t", "acl": ' + acl.encode() + b"}", DEFAULTS)
+        read_line(b'{"id": "a", "text": "t", "acl": ' + acl.encode() + b"}", *DEFAULTS)
 
 
 @pytest.mark.parametrize("key", ["ACL", "acls", "allow", "deny", "public", "Permissions", "policy"])
 def test_a_misplaced_rule_does_not_fall_back_to_the_default(key: str) -> None:
     line = f'{{"id": "a", "text": "t", "{key}": ["group:hr"]}}'.encode()
     with pytest.raises(InputError, match='under the key "acl"'):
-        read_line(line, DEFAULTS)
+        read_line(line, *DEFAULTS)
 
 
 @pytest.mark.parametrize(
@@ -76,4 +76,4 @@ def test_a_misplaced_rule_does_not_fall_back_to_the_default(key: str) -> None:
 )
 def test_other_lines_that_are_refused(line: bytes, reason: str) -> None:
     with pytest.raises(InputError, match=reason):
-        read_line(line, DEFAULTS)
+        read_line(line, *DEFAULTS)

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from context_engine import PUBLIC, Document, Engine
-from context_engine.surfaces.cli.search import _metadata
-from context_engine.surfaces.cli.snippet import snippet
+from context_engine.surfaces.cli.search import _metadata, snippet
 from context_engine.text.analyse import Analyser
 
 WORDS = ("tide", "harbour", "lantern")

@@ -43,8 +43,13 @@ def translate(error: Exception) -> Exception:
             return StoreError("the engine is closed")
         case pg.DiskFull() | pg.OutOfMemory() | pg.ConfigurationLimitExceeded():
             return StoreError(f"the database is out of a resource ({state})", retryable=True)
-        case pg.SerializationFailure() | pg.DeadlockDetected():
+        case pg.SerializationFailure() | pg.DeadlockDetected() | pg.LockNotAvailable():
             return StoreError("the transaction met another one: try again", retryable=True)
+        case pg.ProgramLimitExceeded() | pg.StatementTooComplex():
+            return StoreError(
+                f"more than the database can take at once ({state}): for a document lower ingest.chunk_tokens, "
+                "for a search ask for less"
+            )
         case psycopg.OperationalError() | psycopg.InterfaceError():
             return unreachable(state)
         case _:

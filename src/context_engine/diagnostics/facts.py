@@ -9,11 +9,7 @@ IndexState = Literal["absent", "valid", "invalid"]
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """The server, and who this connection is on it.
-
-    Attributes:
-        version_number: as PostgreSQL counts, 180006 for 18.6.
-    """
+    """The server, and who this connection is on it; the version number is PostgreSQL's, 180006 for 18.6."""
 
     version: str
     version_number: int
@@ -23,16 +19,15 @@ class Server:
     bypasses_row_security: bool
     encoding: str
 
+    @property
+    def powers(self) -> list[str]:
+        """What lets the role pass by row-level policies."""
+        return ["superuser"] * self.superuser + ["BYPASSRLS"] * self.bypasses_row_security
+
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """An extension that the server has files for.
-
-    Attributes:
-        available: the version on the server's disk.
-        version: the version in this database; None when it was not created here.
-        schema: where it lives in this database.
-    """
+    """An extension on the server's disk; version and schema are None when it was not created in this database."""
 
     available: str
     version: str | None
@@ -54,16 +49,10 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseFacts:
-    """A database as it is.
+    """A database as it is: what was applied and recorded, next to what the engine that asks expects.
 
-    Attributes:
-        embedded: whether the server is this package's own.
-        extensions: by name; one that is left out has no files on the server.
-        migrations: versions that were applied, oldest first; empty when there are no tables.
-        recorded: what filled the database: `embedder` and `analyser`, as stored.
-        expected: the same of the engine that asks.
-        counts: None when the tables are not of this version.
-        vector_index: None when the tables are not of this version.
+    Recorded facts, counts and index are known when the tables are of this version; an extension that is left out has
+    no files on the server.
     """
 
     embedded: bool

@@ -93,8 +93,10 @@ def vector_literal(vector: NDArray[np.float32]) -> str:
     return "[" + ",".join(f"{value:.7g}" for value in unit[0].tolist()) + "]"
 
 
-def document_ids(value: int | Sequence[int]) -> list[int]:
+def document_ids(value: int | Sequence[int] | set[int] | frozenset[int]) -> list[int]:
     """Check one document id or a list of them; returns them sorted, without duplicates."""
+    if not isinstance(value, int | list | tuple | set | frozenset):
+        raise InputError("documents must be a document id or a list of them")
     items: list[object] = [value] if isinstance(value, int) else list(value)
     if len(items) > MAX_DOCUMENT_IDS:
         raise InputError(f"{len(items)} document ids; at most {MAX_DOCUMENT_IDS} are allowed")

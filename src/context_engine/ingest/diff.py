@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from context_engine.errors import InputError
 from context_engine.ingest.plan import DocumentPlan, PlannedChunk
@@ -13,13 +14,14 @@ class StoredState:
     """A document as the database holds it.
 
     Attributes:
+        acl_set_at: when set_acl was last called for it.
         chunks: the content hash of each stored chunk, by chunk id.
     """
 
     source: str
     external_id: str
     acl_id: int
-    acl_revision: int
+    acl_set_at: datetime | None
     content_hash: bytes
     chunks: Mapping[int, bytes]
 

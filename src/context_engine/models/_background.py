@@ -16,38 +16,29 @@ class BackgroundLoop:
 
     def __init__(self) -> None:
         self._starting = threading.Lock()
-        self._thread: threading.Thread | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop = asyncio.AbstractEventLoop()
+        self._thread = threading.Thread()
 
     def run(self, call: Callable[[], Awaitable[T]]) -> T:
-        """Call on the loop, wait for the result, and return it.
-
-        Raises:
-            RuntimeError: called from the loop's own thread, which would wait for itself.
-        """
+        """Call on the loop, and wait for the result; RuntimeError on the loop's own thread."""
         if threading.current_thread() is self._thread:
             raise RuntimeError("an async embedder must not call the sync engine: use the async one")
 
         async def awaited() -> T:
             return await call()
 
-        future = asyncio.run_coroutine_threadsafe(awaited(), self._running())
+        with self._starting:
+            # Threads do not survive a fork: the child finds a dead one and starts its own.
+            if not self._thread.is_alive():
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+                self._thread.start()
+        future = asyncio.run_coroutine_threadsafe(awaited(), self._loop)
         try:
             return future.result()
         except BaseException:
             future.cancel()
             raise
-
-    def _running(self) -> asyncio.AbstractEventLoop:
-        with self._starting:
-            # Threads do not survive a fork: the child finds a dead one and starts its own.
-            if self._loop is None or self._thread is None or not self._thread.is_alive():
-                self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(
-                    target=self._loop.run_forever, name="context-engine-embedder", daemon=True
-                )
-                self._thread.start()
-            return self._loop
 
 
 BACKGROUND = BackgroundLoop()

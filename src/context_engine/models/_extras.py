@@ -9,11 +9,7 @@ from context_engine.errors import ConfigError
 
 
 def load_extra(module: str, extra: str) -> ModuleType:
-    """Import a module of an extra.
-
-    Raises:
-        ConfigError: the extra is not installed.
-    """
+    """Import a module of an extra; ConfigError when it is not installed."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -21,11 +17,7 @@ def load_extra(module: str, extra: str) -> ModuleType:
 
 
 def extra_file(package: str, relative: str, extra: str) -> Path:
-    """Find a file inside an installed top-level package, without importing the package.
-
-    Raises:
-        ConfigError: the package or the file is not there.
-    """
+    """Find a file inside a top-level package, without importing that; ConfigError when it is not there."""
     spec = importlib.util.find_spec(package)
     for folder in (spec.submodule_search_locations if spec else None) or ():
         path = Path(folder, relative)

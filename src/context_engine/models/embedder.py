@@ -48,11 +48,7 @@ class Embedder(Protocol):
         ...
 
     def embed_query(self, text: str, /) -> Row | Awaitable[Row]:
-        """Embed a question.
-
-        Returns:
-            float32, (dim,).
-        """
+        """Embed a question: float32, (dim,)."""
         ...
 
 
@@ -62,15 +58,17 @@ def as_embedder(candidate: object) -> Embedder:
     Raises:
         ConfigError: it lacks an attribute, which the message names.
     """
-    name = getattr(candidate, "name", None)
-    if not isinstance(name, str) or not name.strip():
-        raise _not_an_embedder(candidate, "name", "a non-empty str")
-    dim = getattr(candidate, "dim", None)
-    if not isinstance(dim, int) or isinstance(dim, bool) or dim < 1:
-        raise _not_an_embedder(candidate, "dim", "a positive int")
-    for method in ("embed_documents", "embed_query"):
-        if not callable(getattr(candidate, method, None)):
-            raise _not_an_embedder(candidate, method, "a method")
+    name, dim = getattr(candidate, "name", None), getattr(candidate, "dim", None)
+    methods = ("embed_documents", "embed_query")
+    checks = (
+        ("name", "a non-empty str", isinstance(name, str) and name.strip()),
+        ("dim", "a positive int", isinstance(dim, int) and dim is not True and dim > 0),
+        *((method, "a method", callable(getattr(candidate, method, None))) for method in methods),
+    )
+    for attribute, wanted, passed in checks:
+        if not passed:
+            kind = type(candidate).__name__
+            raise ConfigError(f"{kind} is not an embedder: {attribute} must be {wanted}; {_WHAT_IT_IS}")
     return cast(Embedder, candidate)
 
 
@@ -85,24 +83,17 @@ async def async_embed_documents(embedder: Embedder, texts: Sequence[str]) -> Vec
     """
     if not len(texts):
         return np.empty((0, embedder.dim), dtype=np.float32)
-    answer = await _call_async(embedder.name, embedder.embed_documents, texts)
     with _failures_of(embedder.name):
+        answer = await _call_async(embedder.name, embedder.embed_documents, texts)
         return as_rows(answer, len(texts), embedder.dim, name=embedder.name)
 
 
 def embed_documents(embedder: Embedder, texts: Sequence[str]) -> Vectors:
-    """Embed texts; an async embedder runs on the background loop.
-
-    Returns:
-        float32, (n, dim); a row that holds NaN or infinity, or is all zero, is not usable.
-
-    Raises:
-        ProviderError: the embedder failed, or what it returned has another shape.
-    """
+    """Do the same as `async_embed_documents`; an async embedder runs on the background loop."""
     if not len(texts):
         return np.empty((0, embedder.dim), dtype=np.float32)
-    answer = _call_sync(embedder.name, embedder.embed_documents, texts)
     with _failures_of(embedder.name):
+        answer = _call_sync(embedder.name, embedder.embed_documents, texts)
         return as_rows(answer, len(texts), embedder.dim, name=embedder.name)
 
 
@@ -115,49 +106,30 @@ async def async_embed_query(embedder: Embedder, text: str) -> Vectors:
     Raises:
         ProviderError: the embedder failed, or what it returned has another shape.
     """
-    answer = await _call_async(embedder.name, embedder.embed_query, text)
     with _failures_of(embedder.name):
+        answer = await _call_async(embedder.name, embedder.embed_query, text)
         return as_vector(answer, embedder.dim, name=embedder.name)
 
 
 def embed_query(embedder: Embedder, text: str) -> Vectors:
-    """Embed a question; an async embedder runs on the background loop.
-
-    Returns:
-        float32, (dim,).
-
-    Raises:
-        ProviderError: the embedder failed, or what it returned has another shape.
-    """
-    answer = _call_sync(embedder.name, embedder.embed_query, text)
+    """Do the same as `async_embed_query`; an async embedder runs on the background loop."""
     with _failures_of(embedder.name):
+        answer = _call_sync(embedder.name, embedder.embed_query, text)
         return as_vector(answer, embedder.dim, name=embedder.name)
 
 
 async def _call_async(name: str, method: Callable[[Any], object], argument: object) -> object:
     if inspect.iscoroutinefunction(method):
-        answer = _call(name, method, argument)
-    else:
-        answer = await asyncio.to_thread(_call, name, method, argument)
-    if not inspect.isawaitable(answer):
-        return answer
-    with _failures_of(name):
-        return await answer
+        return await method(argument)
+    answer = await asyncio.to_thread(_call, name, method, argument)
+    return await answer if inspect.isawaitable(answer) else answer
 
 
-def _call_sync(name: str, method: Callable[[Any], object], argument: object) -> object:
-    async def call() -> object:
-        answer = method(argument)
-        return await answer if inspect.isawaitable(answer) else answer
-
+def _call_sync(name: str, method: Callable[[Any], Any], argument: object) -> object:
     if inspect.iscoroutinefunction(method):
-        with _failures_of(name):
-            return BACKGROUND.run(call)
+        return BACKGROUND.run(lambda: method(argument))
     answer = _call(name, method, argument)
-    if not inspect.isawaitable(answer):
-        return answer
-    with _failures_of(name):
-        return BACKGROUND.run(lambda: answer)
+    return BACKGROUND.run(lambda: answer) if inspect.isawaitable(answer) else answer
 
 
 def _call(name: str, method: Callable[[Any], object], argument: object) -> object:
@@ -180,7 +152,3 @@ def _failures_of(name: str) -> Generator[None]:
             f"embedder {name!r} failed: {type(error).__name__}",
             retryable=isinstance(error, (TimeoutError, ConnectionError)),
         ) from error
-
-
-def _not_an_embedder(candidate: object, attribute: str, wanted: str) -> ConfigError:
-    return ConfigError(f"{type(candidate).__name__} is not an embedder: {attribute} must be {wanted}; {_WHAT_IT_IS}")

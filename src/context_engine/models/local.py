@@ -6,28 +6,68 @@ threads; measured on two cores, batches of several texts were slower.
 """
 
 import functools
+import hashlib
 import os
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 
 from context_engine.errors import ConfigError
-from context_engine.models._extras import extra_file
-from context_engine.models._onnx import OnnxModel, Pooling, load_model
-from context_engine.models.vectors import Vectors
+from context_engine.models._extras import extra_file, load_extra
+from context_engine.models.vectors import Vectors, normalise
+
+Pooling = Literal["mean", "cls"]
 
 _MINILM_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 _MINILM_TOKENIZER = "embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json"
+_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+_LOG_FATAL_ONLY = 4
+
+
+@dataclass(frozen=True)
+class OnnxModel:
+    """A loaded model and its tokenizer. Threads may share it."""
+
+    tokenizer: Any
+    session: Any
+    inputs: tuple[str, ...]
+    output: str
+    dim: int
+    pooling: Pooling
+
+    def embed(self, text: str) -> Vectors:
+        """Embed one text: float32, (dim,), unit-normalised."""
+        encoding = self.tokenizer.encode(text)
+        ids = np.array([encoding.ids], dtype=np.int64)
+        known = dict(zip(_INPUTS, (ids, np.ones_like(ids), np.array([encoding.type_ids], dtype=np.int64)), strict=True))
+        (tokens,) = self.session.run([self.output], {name: known[name] for name in self.inputs})
+        # One text, no padding: the attention mask is all ones, and the mean is over every token.
+        pooled = tokens[0, 0] if self.pooling == "cls" else tokens[0].mean(axis=0, dtype=np.float64)
+        return normalise(pooled[np.newaxis])[0][0]
 
 
 class OnnxEmbedder:
     """A sentence-embedding model in ONNX format with its `tokenizer.json`, loaded at first use.
 
-    Attributes:
-        name: which model this is.
+    Args:
+        model_path: an output of shape (batch, tokens, dim) is pooled.
+        tokenizer_path: the `tokenizer.json` beside it.
+        name: stored with the vectors, so that two models never mix.
+        dim: length of the vectors; without it, asking for `dim` loads the model.
+        max_tokens: longer texts are cut, special tokens counted.
+        pooling: mean of all tokens, or the first one.
+        query_prefix: put before a question.
+        document_prefix: put before a text to be found.
+        threads: texts that run side by side; unset means one for each usable core.
+        sha256: of the model file, checked before it is loaded.
+
+    Raises:
+        ConfigError: a file is not there, or an argument is out of range.
     """
 
     def __init__(  # noqa: PLR0913 - all but the two files are named, and have a default
@@ -44,38 +84,21 @@ class OnnxEmbedder:
         threads: int | None = None,
         sha256: str | None = None,
     ) -> None:
-        """Remember where the model is.
-
-        Args:
-            model_path: the `.onnx` file; an output of shape (batch, tokens, dim) is pooled.
-            tokenizer_path: the `tokenizer.json` beside it.
-            name: stored with the vectors, so that two models never mix.
-            dim: length of the vectors; without it, asking for `dim` loads the model.
-            max_tokens: longer texts are cut, special tokens counted.
-            pooling: mean of all tokens, or the first one.
-            query_prefix: put before a question.
-            document_prefix: put before a text to be found.
-            threads: texts that run side by side; unset means one for each usable core.
-            sha256: of the model file, checked before it is loaded.
-
-        Raises:
-            ConfigError: a file is not there, or an argument is out of range.
-        """
-        self.name = name
-        self._paths = Path(model_path), Path(tokenizer_path)
-        for path in self._paths:
+        model, tokenizer = Path(model_path), Path(tokenizer_path)
+        for path in (model, tokenizer):
             if not path.is_file():
                 raise ConfigError(f"{path} is not a file")
         if pooling not in ("mean", "cls"):
             raise ConfigError(f"pooling must be 'mean' or 'cls', not {pooling!r}")
         if max_tokens < 3 or (threads is not None and threads < 1):
             raise ConfigError("max_tokens must be at least 3 and threads at least 1")
+        self.name = name
         self._dim = dim
-        self._max_tokens = max_tokens
-        self._pooling: Pooling = pooling
         self._prefixes = query_prefix, document_prefix
         self._threads = threads or _usable_cores()
-        self._sha256 = sha256
+        self._load = functools.partial(
+            load_model, model, tokenizer, dim=dim, sha256=sha256, max_tokens=max_tokens, pooling=pooling
+        )
         self._loading = threading.Lock()
         self._loaded: OnnxModel | None = None
 
@@ -85,11 +108,7 @@ class OnnxEmbedder:
         return self._model().dim if self._dim is None else self._dim
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """Embed texts to be found.
-
-        Returns:
-            float32, (n, dim), unit-normalised.
-        """
+        """Embed texts to be found: float32, (n, dim), unit-normalised."""
         model = self._model()
         _, prefix = self._prefixes
         vectors = np.empty((len(texts), model.dim), dtype=np.float32)
@@ -104,38 +123,19 @@ class OnnxEmbedder:
             list(map(fill, order))
         else:
             # Started for the call: threads that were kept would not survive a fork.
-            with ThreadPoolExecutor(workers, thread_name_prefix="context-engine-onnx") as pool:
+            with ThreadPoolExecutor(workers) as pool:
                 list(pool.map(fill, order))
         return vectors
 
     def embed_query(self, text: str) -> Vectors:
-        """Embed a question.
-
-        Returns:
-            float32, (dim,), unit-normalised.
-        """
+        """Embed a question: float32, (dim,), unit-normalised."""
         prefix, _ = self._prefixes
         return self._model().embed(prefix + text)
 
     def _model(self) -> OnnxModel:
-        if self._loaded is None:
-            with self._loading:
-                if self._loaded is None:
-                    self._loaded = self._load()
-        return self._loaded
-
-    def _load(self) -> OnnxModel:
-        model, tokenizer = self._paths
-        loaded = load_model(
-            model,
-            tokenizer,
-            sha256=self._sha256,
-            max_tokens=self._max_tokens,
-            pooling=self._pooling,
-        )
-        if self._dim not in (None, loaded.dim):
-            raise ConfigError(f"{model} gives {loaded.dim} dimensions, not {self._dim}")
-        return loaded
+        with self._loading:
+            self._loaded = self._loaded or self._load()
+            return self._loaded
 
 
 @functools.cache
@@ -158,7 +158,57 @@ def minilm() -> OnnxEmbedder:
     )
 
 
+def load_model(
+    model: Path, tokenizer: Path, *, dim: int | None, sha256: str | None, max_tokens: int, pooling: Pooling
+) -> OnnxModel:
+    """Load a model and its tokenizer; ConfigError when an extra is missing, or a file is not what it should be."""
+    if sha256 is not None:
+        with model.open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+        if found != sha256:
+            raise ConfigError(f"{model} has SHA-256 {found}, expected {sha256}: install it again")
+    session = _session(model)
+    inputs = tuple(node.name for node in session.get_inputs())
+    if unknown := set(inputs).difference(_INPUTS):
+        raise ConfigError(f"{model}: unknown model inputs {', '.join(sorted(unknown))}")
+    widths = {node.name: node.shape[-1] for node in session.get_outputs() if len(node.shape) == 3}
+    output = next((name for name, width in widths.items() if isinstance(width, int)), None)
+    if output is None:
+        raise ConfigError(f"{model}: no output of shape (batch, tokens, a fixed dimension)")
+    if dim not in (None, widths[output]):
+        raise ConfigError(f"{model} gives {widths[output]} dimensions, not {dim}")
+    return OnnxModel(_tokenizer(tokenizer, max_tokens), session, inputs, output, widths[output], pooling)
+
+
+def _session(model: Path) -> Any:
+    runtime = load_extra("onnxruntime", "local")
+    runtime.disable_telemetry_events()
+    options = runtime.SessionOptions()
+    options.log_severity_level = _LOG_FATAL_ONLY
+    # One thread a run: the sums then run in one order whatever the machine's cores are.
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    # The higher levels fuse residual and layer norm into a kernel that is slower here (23 to 21 ms a text).
+    options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    # Every length is another shape: a memory plan for each would only be kept, never met again.
+    options.enable_mem_pattern = False
+    try:
+        return runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        raise ConfigError(f"{model} cannot be loaded as an ONNX model") from error
+
+
+def _tokenizer(path: Path, max_tokens: int) -> Any:
+    library = load_extra("tokenizers", "local")
+    try:
+        tokenizer = library.Tokenizer.from_file(str(path))
+    except Exception as error:
+        raise ConfigError(f"{path} cannot be loaded as a tokenizer") from error
+    # A file often fixes both to the lengths of its own export.
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(max_length=max_tokens)
+    return tokenizer
+
+
 def _usable_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

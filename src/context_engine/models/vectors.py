@@ -1,7 +1,7 @@
 """Check what an embedder returned, and bring it to unit length."""
 
-from collections.abc import Iterable, Mapping, Sequence, Sized
-from typing import Any, TypeGuard, cast
+from collections.abc import Sized
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from context_engine.errors import ProviderError
 Vectors = NDArray[np.float32]
 
 
-def as_rows(answer: object, count: int, dim: int, *, name: str) -> Vectors:
+def as_rows(answer: Any, count: int, dim: int, *, name: str) -> Vectors:
     """Convert an embedder's answer for `count` texts.
 
     A text that got nothing, or a vector of another length, becomes a row of NaN: one bad text does not
@@ -23,20 +23,21 @@ def as_rows(answer: object, count: int, dim: int, *, name: str) -> Vectors:
     Raises:
         ProviderError: another number of rows, or not one row of the right length.
     """
-    if _is_matrix(answer, (count, dim)):
-        return _float32(answer)
-    rows = _listed(answer)
-    if rows is None or len(rows) != count:
-        raise _wrong_shape(answer, (count, dim), name)
+    array = _array(answer)
+    if array is not None and array.dtype.kind in "fiu" and array.shape == (count, dim):
+        return _float32(array)
+    try:
+        values: list[Any] = list(answer)
+    except TypeError:
+        raise _wrong_shape(answer, (count, dim), name) from None
     found = np.full((count, dim), np.nan, dtype=np.float32)
-    fitting = 0
-    for position, value in enumerate(rows):
-        row = _row(value, dim)
+    rows = [_row(value, dim) for value in values]
+    nothing = all(value is None or (isinstance(value, Sized) and not len(value)) for value in values)
+    if len(rows) != count or not (nothing or any(row is not None for row in rows)):
+        raise _wrong_shape(answer, (count, dim), name)
+    for position, row in enumerate(rows):
         if row is not None:
             found[position] = row
-            fitting += 1
-    if not fitting and not all(_is_nothing(value) for value in rows):
-        raise _wrong_shape(answer, (count, dim), name)
     return found
 
 
@@ -58,17 +59,13 @@ def as_vector(answer: object, dim: int, *, name: str) -> Vectors:
 def normalise(vectors: Vectors) -> tuple[Vectors, NDArray[np.bool_]]:
     """Scale each row to length one, computed in float64; a row depends on no other.
 
-    Args:
-        vectors: (n, dim).
-
     Returns:
         float32, (n, dim), unit-normalised, unusable rows all zero; and bool, (n,), true where the row is
         usable: finite, and not all zero.
     """
     wide = np.ascontiguousarray(vectors, dtype=np.float64)
-    finite = np.isfinite(wide).all(axis=1)
     largest = np.max(np.abs(wide), axis=1, initial=0.0)
-    usable = finite & (largest > 0)
+    usable = np.isfinite(largest) & (largest > 0)
     # Divided by the largest value first: neither 1e300 nor 1e-300 leaves float64 when squared.
     scaled = np.zeros_like(wide)
     np.divide(wide, largest[:, None], out=scaled, where=usable[:, None])
@@ -77,25 +74,13 @@ def normalise(vectors: Vectors) -> tuple[Vectors, NDArray[np.bool_]]:
     return scaled.astype(np.float32), usable
 
 
-def _is_matrix(answer: object, shape: tuple[int, int]) -> TypeGuard[NDArray[Any]]:
-    if not isinstance(answer, np.ndarray):
-        return False
-    array = cast(NDArray[Any], answer)
-    return array.dtype.kind in "fiu" and array.shape == shape
+def _array(answer: object) -> NDArray[Any] | None:
+    return cast(NDArray[Any], answer) if isinstance(answer, np.ndarray) else None
 
 
 def _float32(array: NDArray[Any]) -> Vectors:
     with np.errstate(over="ignore", invalid="ignore"):
         return np.ascontiguousarray(array, dtype=np.float32)
-
-
-def _listed(answer: object) -> list[Any] | None:
-    if isinstance(answer, (str, bytes, Mapping)) or not isinstance(answer, Iterable):
-        return None
-    try:
-        return list(cast(Iterable[Any], answer))
-    except TypeError:  # such as an array of no dimension
-        return None
 
 
 def _row(value: Any, dim: int) -> Vectors | None:
@@ -106,24 +91,18 @@ def _row(value: Any, dim: int) -> Vectors | None:
     return _float32(row) if row.shape == (dim,) else None
 
 
-def _is_nothing(value: Any) -> bool:
-    return value is None or (isinstance(value, Sized) and not len(value))
-
-
 def _wrong_shape(answer: Any, expected: tuple[int, ...], name: str) -> ProviderError:
-    return ProviderError(f"embedder {name!r} returned {_shape(answer)}, expected shape {expected}")
-
-
-def _shape(answer: Any) -> str:
-    if isinstance(answer, np.ndarray):
-        return f"shape {cast(NDArray[Any], answer).shape}"
-    if not isinstance(answer, (list, tuple)):
-        return f"a {type(answer).__name__}"
-    rows = cast(Sequence[Any], answer)
-    lengths = sorted({_length(row) for row in rows})
-    if not lengths or lengths == ["scalar"]:
-        return f"shape ({len(rows)},)"
-    return f"shape ({len(rows)}, {' or '.join(lengths)})"
+    array = _array(answer)
+    if array is not None:
+        got = f"shape {array.shape}"
+    elif isinstance(answer, (list, tuple)):
+        rows = cast(list[Any], answer)
+        lengths = sorted({_length(row) for row in rows})
+        inner = "" if lengths in ([], ["scalar"]) else " " + " or ".join(lengths)
+        got = f"shape ({len(rows)},{inner})"
+    else:
+        got = f"a {type(answer).__name__}"
+    return ProviderError(f"embedder {name!r} returned {got}, expected shape {expected}")
 
 
 def _length(row: Any) -> str:

@@ -1,7 +1,7 @@
 """Read a question: words, "phrases", -exclusions and `or`, as web search boxes do. Any text is a legal question."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, Literal
@@ -60,20 +60,33 @@ def exclude(match: str | None, excluded: str | None) -> str | None:
 
 
 def _sequence(words: Iterable[Word]) -> str:
-    """Write words as a tsquery phrase: at each position any of the lexemes that stand there."""
-    placed: list[tuple[int, str]] = []
-    start = 0
+    """Write words as a tsquery phrase; a compound stands there joined, or as its parts in a row."""
+    steps: list[str] = []
+    gap = 1
     for word in words:
-        placed.extend((start + offset, quote_lexeme(lexeme)) for lexeme, offset in word.lexemes)
-        start += word.span
+        parts = [(offset, quote_lexeme(lexeme)) for lexeme, offset in word.lexemes if lexeme not in word.joined]
+        whole = [quote_lexeme(lexeme) for lexeme in word.joined[:1]]
+        if not word.lexemes:
+            gap += word.span
+            continue
+        first, last = (parts[0][0], parts[-1][0]) if parts else (0, word.span - 1)
+        if steps:
+            steps.append(f"<{gap + first}>")
+        steps.append(_any_of([*whole, *([_row(parts)] if parts else [])]))
+        gap = word.span - last
+    return "(" + " ".join(steps) + ")" if len(steps) > 1 else "".join(steps)
+
+
+def _row(parts: Sequence[tuple[int, str]]) -> str:
+    """Write quoted lexemes, by ascending offset, as a tsquery phrase: at each position any that stand there."""
     steps: list[str] = []
     previous = 0
-    for position, group in groupby(sorted(placed, key=lambda item: item[0]), key=lambda item: item[0]):
+    for offset, group in groupby(parts, key=lambda part: part[0]):
         if steps:
-            steps.append(f"<{position - previous}>")
+            steps.append(f"<{offset - previous}>")
         steps.append(_any_of(lexeme for _, lexeme in group))
-        previous = position
-    return "(" + " ".join(steps) + ")" if len(steps) > 1 else "".join(steps)
+        previous = offset
+    return "(" + " ".join(steps) + ")" if len(steps) > 1 else steps[0]
 
 
 def _whole_or_parts(word: Word) -> str:
@@ -88,9 +101,9 @@ def _pieces(text: str, analyser: Analyser) -> Iterator[tuple[Literal["want", "ex
     for found in _PIECE.finditer(text):
         minus, phrase, plain = found.groups()
         if plain is None:
-            words = tuple(word for word in analyser.words(phrase))
-            if any(word.lexemes for word in words):
-                yield ("exclude" if minus else "want"), [Atom(words, phrase=True)]
+            words = tuple(analyser.words(phrase))
+            found = [Atom(words, phrase=True)] if any(word.lexemes for word in words) else []
+            yield ("exclude" if minus else "want"), found
             continue
         if plain.casefold() == "or":
             yield "or", []
@@ -98,27 +111,27 @@ def _pieces(text: str, analyser: Analyser) -> Iterator[tuple[Literal["want", "ex
         exclude = len(plain) > 1 and plain[0] == "-" and (plain[1].isalnum() or plain[1] == "_")
         words = tuple(analyser.words(plain[1:] if exclude else plain))
         atoms = [Atom((word,), phrase=False) for word in words if word.lexemes]
-        if atoms:
-            yield ("exclude" if exclude else "want"), atoms
+        yield ("exclude" if exclude else "want"), atoms
 
 
-def _groups(pieces: Iterable[tuple[str, list[Atom]]]) -> tuple[list[list[Atom]], list[Atom]]:
-    """Sort atoms into groups of alternatives, and exclusions."""
+def _groups(pieces: Iterable[tuple[str, list[Atom]]]) -> tuple[list[list[Atom]], list[Atom], bool]:
+    """Sort atoms into groups of alternatives, and exclusions; and tell whether anything was to be excluded."""
     wanted: list[list[Atom]] = []
     excluded: list[Atom] = []
-    joined = False
+    joined = excludes = False
     for kind, atoms in pieces:
         if kind == "or":
             joined = bool(wanted)
             continue
         if kind == "exclude":
+            excludes = True
             excluded.extend(atoms)
-        elif joined:
+        elif joined and atoms:
             wanted[-1].extend(atoms)
         else:
             wanted.extend([atom] for atom in atoms)
-        joined = False
-    return wanted, excluded
+        joined = joined and not atoms
+    return wanted, excluded, excludes
 
 
 def _match_any(groups: list[list[Atom]], terms: set[str]) -> str | None:
@@ -145,7 +158,7 @@ def read_question(
     With `any`, a candidate holds at least one word, and every phrase where there is one; with `all`, every word and
     phrase. Exclusions always hold.
     """
-    groups, excluded = _groups(_pieces(text, analyser))
+    groups, excluded, excludes = _groups(_pieces(text, analyser))
     lexemes = dict.fromkeys(
         lexeme for group in groups for atom in group for word in atom.words for lexeme, _ in word.lexemes
     )
@@ -156,6 +169,6 @@ def read_question(
         terms=terms,
         match=exclude(matched, unwanted),
         excluded=unwanted,
-        only_excludes=bool(excluded) and not groups,
+        only_excludes=excludes and not groups,
         dropped_terms=len(lexemes) - len(terms),
     )

@@ -30,15 +30,21 @@ class Asked:
         return [lexeme for word in self.words for lexeme, _ in word.lexemes]
 
     def follows_in(self, positions: Positions) -> bool:
-        """Tell whether its words stand one after the other, each in any of its forms."""
-        steps: dict[int, set[int]] = {}
-        start = 0
+        """Tell whether its words stand one after the other, a compound joined or as its parts in a row."""
+        ends: set[int] | None = None
+        gap = 1
         for word in self.words:
-            for lexeme, offset in word.lexemes:
-                steps.setdefault(start + offset, set()).update(_stored(positions, lexeme))
-            start += word.span
-        first = min(steps)
-        return any(all(place - first + offset in places for offset, places in steps.items()) for place in steps[first])
+            if not word.lexemes:
+                gap += word.span
+                continue
+            spans, lead, tail = _places(word, positions)
+            if ends is not None:
+                spans = {(first, last) for first, last in spans if first - gap - lead in ends}
+            ends = {last for _, last in spans}
+            gap = 1 + tail
+            if not ends:
+                return False
+        return bool(ends)
 
     def held_by(self, positions: Positions) -> bool:
         """Tell whether a phrase stands there; or a word, joined or as all of its parts."""
@@ -49,6 +55,22 @@ class Asked:
         if any(whole in positions for whole in word.joined[:1]):
             return True
         return bool(parts) and all(part in positions for part in parts)
+
+
+def _places(word: Word, positions: Positions) -> tuple[set[tuple[int, int]], int, int]:
+    """Return where a word stands, first and last position; and how much of its span lies before and after."""
+    parts: dict[int, set[int]] = {}
+    for lexeme, offset in word.lexemes:
+        if lexeme not in word.joined:
+            parts.setdefault(offset, set()).update(_stored(positions, lexeme))
+    first, last = (min(parts), max(parts)) if parts else (0, word.span - 1)
+    found = {(place, place) for whole in word.joined[:1] for place in _stored(positions, whole)}
+    found |= {
+        (start, start - first + last)
+        for start in parts.get(first, ())
+        if all(start - first + offset in places for offset, places in parts.items())
+    }
+    return found, first, word.span - 1 - last
 
 
 def _stored(positions: Positions, lexeme: str) -> set[int]:
@@ -64,11 +86,12 @@ class Reading:
     wanted: tuple[tuple[Asked, ...], ...]
     unwanted: tuple[Asked, ...]
     terms: tuple[str, ...]
+    minus: bool = False
 
     @property
     def only_excludes(self) -> bool:
-        """Whether nothing is asked for and something ruled out."""
-        return bool(self.unwanted) and not self.wanted
+        """Whether nothing is asked for and something ruled out, be it a stop word."""
+        return self.minus and not self.wanted
 
     def excludes(self, positions: Positions) -> bool:
         """Tell whether a chunk holds what is ruled out."""
@@ -90,12 +113,13 @@ def read(query: str, analyser: Analyser, max_terms: int) -> Reading:
     """Read a question: words, "phrases", -exclusions, and `or` between alternatives."""
     wanted: list[list[Asked]] = []
     unwanted: list[Asked] = []
-    either = False
+    either = ruled_out = False
     for minus, quoted, text in _pieces(query):
         if not quoted and text.casefold() == "or":
             either = bool(wanted)
             continue
         words = [word for word in analyser.words(text)]
+        ruled_out = ruled_out or minus
         if not any(word.lexemes for word in words):
             continue
         found = [Asked(tuple(words), True)] if quoted else [Asked((word,), False) for word in words if word.lexemes]
@@ -108,7 +132,7 @@ def read(query: str, analyser: Analyser, max_terms: int) -> Reading:
         either = False
     lexemes = (lexeme for group in wanted for asked in group for lexeme in asked.lexemes)
     terms = tuple(dict.fromkeys(lexemes))[:max_terms]
-    return Reading(tuple(map(tuple, wanted)), tuple(unwanted), terms)
+    return Reading(tuple(map(tuple, wanted)), tuple(unwanted), terms, ruled_out)
 
 
 def _pieces(query: str) -> Iterator[tuple[bool, bool, str]]:

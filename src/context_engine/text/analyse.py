@@ -7,36 +7,34 @@ becomes overlapping pairs of characters.
 """
 
 import threading
-from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final, NamedTuple, TypeVar
+from operator import itemgetter
+from typing import Any, Final, TypeVar
+
+import Stemmer
 
 from context_engine.errors import ConfigError
-from context_engine.text._pattern import (
-    compile_pattern,
-    new_stemmer,
-    stemmer_languages,
-    stemmer_version,
-)
-from context_engine.text.cut import Kind, compound, tokens, units
-from context_engine.text.fold import bounded, fold, normalise
+from context_engine.text._pattern import compile_pattern
+from context_engine.text.cut import Kind, bounded, compound, fold, normalise, tokens, units
 from context_engine.text.stopwords import ENGLISH
 
 ANALYSER_VERSION: Final = 1
 """Raised with every change that gives a text other lexemes: stored lexemes must be made again."""
 
+_snowball: Any = Stemmer
 _MEMO_ENTRIES = 200_000
 _MEMO_WORDS = 20_000
 _MEMO_CHARS = 64
-_SHORTEST_STEMMED = 3
-_ELISION = frozenset({"catalan", "french", "irish", "italian"})
 _ALPHABETIC = compile_pattern(r"[\p{L}\p{M}]+")
 _HAN = compile_pattern(r"\p{Han}")
+_OFFSET = itemgetter(1)
 
 _T = TypeVar("_T")
 
 Lexemes = tuple[tuple[str, int], ...]
+# Lexemes, span, length; a string alone stands for the common case: one lexeme, one position.
+_Entry = str | tuple[Lexemes, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +70,6 @@ class Analysis:
     length: int
 
 
-class _Entry(NamedTuple):
-    lexemes: Lexemes
-    span: int
-    length: int
-
-
-_NOTHING = _Entry((), 0, 0)
-_STOP = _Entry((), 1, 0)
-
-
 class Analyser:
     """Turns text into lexemes. Safe to share between threads.
 
@@ -94,24 +82,23 @@ class Analyser:
     """
 
     def __init__(self, language: str = "english", stopwords: frozenset[str] | None = None) -> None:
-        languages = ["simple", *stemmer_languages()]
+        languages = ["simple", *_snowball.algorithms()]
         if language not in languages:
-            known = ", ".join(languages)
-            raise ConfigError(f"no analyser for language {language!r}; one of: {known}")
+            raise ConfigError(f"no analyser for language {language!r}; one of: {', '.join(languages)}")
         if stopwords is None:
             stopwords = ENGLISH if language == "english" else frozenset()
         self.language = language
         self._stopwords = frozenset(fold(normalise(word)).replace("'", "") for word in stopwords)
-        self._stemmer = None if language == "simple" else new_stemmer(language)
+        # Without its own cache; not to be called from two threads at once.
+        self._stemmer: Any = None if language == "simple" else _snowball.Stemmer(language, 0)
         self._stemmer_lock = threading.Lock()
-        # A stem alone stands for the common entry: one lexeme, one position.
-        self._entries: dict[str, str | _Entry] = {}
+        self._entries: dict[str, _Entry] = {}
         self._words: dict[str, tuple[Word, ...]] = {}
 
     @property
     def fingerprint(self) -> str:
         """Name all that decides which lexemes a text has, apart from a stop word list of the caller's own."""
-        return f"{ANALYSER_VERSION}:{self.language}:snowball-{stemmer_version()}"
+        return f"{ANALYSER_VERSION}:{self.language}:snowball-{_snowball.version()}"
 
     def analyse(self, text: str) -> Analysis:
         """Find the lexemes of a text and where they stand."""
@@ -130,10 +117,11 @@ class Analyser:
                 else:
                     positions[entry] = [position]
             else:
-                for lexeme, offset in entry.lexemes:
+                lexemes, span, searched = entry
+                for lexeme, offset in lexemes:
                     positions.setdefault(lexeme, []).append(position + offset + 1)
-                position += entry.span
-                length += entry.length
+                position += span
+                length += searched
         return Analysis(positions, length)
 
     def words(self, text: str) -> list[Word]:
@@ -145,77 +133,43 @@ class Analyser:
         words: list[Word] = []
         for chunk in text.split():
             known = self._words.get(chunk)
-            words.extend(self._learn_words(chunk) if known is None else known)
+            if known is None:
+                known = tuple(self._word(kind, token)[0] for kind, token in tokens(normalise(chunk)))
+                _remember(self._words, chunk, known, _MEMO_WORDS)
+            words.extend(known)
         return words
 
-    def _learn_words(self, chunk: str) -> tuple[Word, ...]:
-        words = tuple(self._word(kind, token)[0] for kind, token in tokens(normalise(chunk)))
-        return _remember(self._words, chunk, words, _MEMO_WORDS)
+    def _learn(self, chunk: str) -> _Entry:
+        entries = [
+            self._entries.get(token) or _remember(self._entries, token, self._entry(kind, token), _MEMO_ENTRIES)
+            for kind, token in tokens(normalise(chunk))
+        ]
+        return _remember(self._entries, chunk, _merge(entries), _MEMO_ENTRIES)
 
-    def _learn(self, chunk: str) -> str | _Entry:
-        found = list(tokens(normalise(chunk)))
-        if found and found[0][1] == chunk:
-            entry = self._entry(*found[0])
-        else:
-            entry = _merge(self._recall(kind, token) for kind, token in found)
-        return _remember(self._entries, chunk, entry, _MEMO_ENTRIES)
-
-    def _recall(self, kind: Kind, token: str) -> str | _Entry:
-        entry = self._entries.get(token)
-        if entry is None:
-            entry = _remember(self._entries, token, self._entry(kind, token), _MEMO_ENTRIES)
-        return entry
-
-    def _entry(self, kind: Kind, token: str) -> str | _Entry:
+    def _entry(self, kind: Kind, token: str) -> _Entry:
         word, hidden, length = self._word(kind, token)
-        if word.stop:
-            return _STOP
         if word.span == length == len(word.lexemes) == 1 and not hidden:
             return word.lexemes[0][0]
-        lexemes = dict.fromkeys(sorted(word.lexemes + hidden, key=_offset))
-        return _Entry(tuple(lexemes), word.span, length)
+        return tuple(dict.fromkeys(sorted(word.lexemes + hidden, key=_OFFSET))), word.span, length
 
     def _word(self, kind: Kind, token: str) -> tuple[Word, Lexemes, int]:
         """Build a word, the lexemes that only documents have, and its count of searched positions."""
-        if kind == "word":
-            word, length = self._compound(token)
-            return word, (), length
-        word, hidden = _pairs(fold(token), whole=kind == "hangul")
-        return word, hidden, word.span
-
-    def _compound(self, token: str) -> tuple[Word, int]:
-        surface, parts, wholes = compound(
-            token,
-            possessive=self.language == "english",
-            elision=self.language in _ELISION,
-        )
-        kept = [
-            (self._lexeme(part), at) for at, part in enumerate(parts) if part not in self._stopwords
-        ]
+        if kind != "word":
+            word, hidden = _pairs(fold(token), whole=kind == "hangul")
+            return word, hidden, word.span
+        surface, parts, wholes = compound(token, self.language)
+        kept = [(self._lexeme(part), at) for at, part in enumerate(parts) if part not in self._stopwords]
         joined = [(self._lexeme(whole), at) for whole, at in wholes]
-        word = Word(
-            surface=bounded(surface),
-            lexemes=tuple(dict.fromkeys(sorted(kept + joined, key=_offset))),
-            span=len(parts),
-            stop=not kept and not joined,
-            joined=tuple(dict.fromkeys(lexeme for lexeme, _ in joined)),
-        )
-        return word, len(kept)
+        lexemes = tuple(dict.fromkeys(sorted(kept + joined, key=_OFFSET)))
+        again = tuple(dict.fromkeys(lexeme for lexeme, _ in joined))
+        return Word(bounded(surface), lexemes, len(parts), not lexemes, again), (), len(kept)
 
     def _lexeme(self, folded: str) -> str:
         lexeme = bounded(folded)
-        if (
-            self._stemmer is None
-            or len(folded) < _SHORTEST_STEMMED
-            or not _ALPHABETIC.fullmatch(lexeme)
-        ):
+        if self._stemmer is None or len(folded) < 3 or not _ALPHABETIC.fullmatch(lexeme):
             return lexeme
         with self._stemmer_lock:
             return self._stemmer.stemWord(lexeme) or lexeme
-
-
-def _offset(lexeme: tuple[str, int]) -> int:
-    return lexeme[1]
 
 
 def _remember(memo: dict[str, _T], key: str, value: _T, limit: int) -> _T:
@@ -226,28 +180,28 @@ def _remember(memo: dict[str, _T], key: str, value: _T, limit: int) -> _T:
     return value
 
 
-def _merge(entries: Iterable[str | _Entry]) -> str | _Entry:
+def _merge(entries: list[_Entry]) -> _Entry:
     """Put the entries of one chunk between spaces after each other."""
-    lexemes: list[tuple[str, int]] = []
-    only: str | _Entry = _NOTHING
-    count = span = length = 0
-    for only in entries:
-        count += 1
-        entry = _Entry(((only, 0),), 1, 1) if isinstance(only, str) else only
-        lexemes += [(lexeme, span + offset) for lexeme, offset in entry.lexemes]
-        span += entry.span
-        length += entry.length
-    return only if count <= 1 else _Entry(tuple(lexemes), span, length)
+    if len(entries) == 1:
+        return entries[0]
+    merged: list[tuple[str, int]] = []
+    position = length = 0
+    for entry in entries:
+        lexemes, span, searched = (((entry, 0),), 1, 1) if isinstance(entry, str) else entry
+        merged += [(lexeme, position + offset) for lexeme, offset in lexemes]
+        position += span
+        length += searched
+    return tuple(merged), position, length
 
 
 def _pairs(run: str, *, whole: bool) -> tuple[Word, Lexemes]:
     """Turn a run without spaces into overlapping pairs, and give the lexemes that only documents have."""
     single = units(run)
+    surface = bounded(run)
     if len(single) == 1:
-        return Word(bounded(run), ((bounded(run), 0),), 1, False), ()
+        return Word(surface, ((surface, 0),), 1, False), ()
     pairs = [(bounded(first + second), at) for at, (first, second) in enumerate(pairwise(single))]
     last = len(pairs) - 1
-    joined = (bounded(run),) if whole and last else ()
-    lexemes = (*((lexeme, 0) for lexeme in joined), *pairs)
-    hidden = [(bounded(unit), min(at, last)) for at, unit in enumerate(single) if _HAN.match(unit)]
-    return Word(bounded(run), lexemes, last + 1, False, joined), tuple(hidden)
+    joined = (surface,) if whole and last else ()
+    hidden = tuple((bounded(unit), min(at, last)) for at, unit in enumerate(single) if _HAN.match(unit))
+    return Word(surface, (*((lexeme, 0) for lexeme in joined), *pairs), last + 1, False, joined), hidden

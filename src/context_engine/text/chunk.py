@@ -7,17 +7,14 @@ from context_engine.errors import InputError
 from context_engine.text._pattern import compile_pattern
 
 _AHEAD = 8
-_BLANK = r"[^\S\n]*"
 # Where a chunk may end, best first, and from which share of its size on. No place stands before a
 # combining mark, and each pattern takes time linear in the text, whatever the text.
 _PLACES = (
     (compile_pattern(r"\n (?=\#{1,6}[\ \t])"), 0.5),
-    (compile_pattern(rf"\n (?:{_BLANK}\n)++"), 0.5),
+    (compile_pattern(r"\n (?:[^\S\n]*\n)++"), 0.5),
     (compile_pattern(r"""(?<=[.!?…。！？:][]"'”’)」』]?) \n"""), 0.5),
     (
-        compile_pattern(
-            r"""(?<![.!?…]) [.!?…]++ []"'”’)»]*+ \s++ (?=[^\p{Ll}\p{M}]) | [。！？｡]++ [」』”’）]*+"""
-        ),
+        compile_pattern(r"""(?<![.!?…]) [.!?…]++ []"'”’)»]*+ \s++ (?=[^\p{Ll}\p{M}]) | [。！？｡]++ [」』”’）]*+"""),
         0.4,
     ),
     (compile_pattern(r"\n"), 0.4),
@@ -32,19 +29,13 @@ def approximate_tokens(text: str) -> int:
     return -(-size // 4)
 
 
-def chunk(
-    text: str, max_tokens: int, count: Callable[[str], int] = approximate_tokens
-) -> list[str]:
+def chunk(text: str, max_tokens: int, count: Callable[[str], int] = approximate_tokens) -> list[str]:
     """Cut a text, at the best places there are, into chunks of about the same size.
 
     A chunk ends before a Markdown heading, else after a paragraph, a line, a sentence, a word, and within a
-    word only when the word alone is too long. Joined, the chunks give the text; a text of nothing but
-    whitespace has none.
-
-    Args:
-        text: the text.
-        max_tokens: what no chunk exceeds, unless a single character does.
-        count: measures a text; longer text must not measure less.
+    word only when the word alone is too long. No chunk exceeds `max_tokens`, unless a single character does.
+    `count` measures a text; a longer text must not measure less. Joined, the chunks give the text; a text of
+    nothing but whitespace has none.
 
     Raises:
         InputError: `max_tokens` is less than 1.
@@ -53,9 +44,7 @@ def chunk(
         raise InputError(f"max_tokens must be at least 1, not {max_tokens}")
     if not text or text.isspace():
         return []
-    if count(text) <= max_tokens:
-        return [text]
-    return list(_cut(text, max_tokens, count))
+    return [text] if count(text) <= max_tokens else list(_cut(text, max_tokens, count))
 
 
 def _cut(text: str, max_tokens: int, count: Callable[[str], int]) -> Iterator[str]:
@@ -72,9 +61,7 @@ def _cut(text: str, max_tokens: int, count: Callable[[str], int]) -> Iterator[st
         start = end
 
 
-def _fitting(
-    text: str, start: int, guess: int, max_tokens: int, count: Callable[[str], int]
-) -> int:
+def _fitting(text: str, start: int, guess: int, max_tokens: int, count: Callable[[str], int]) -> int:
     """Find about the furthest end of a chunk, by doubling and halving from a guess of its length."""
     fits, over = start + 1, min(start + guess, len(text))
     while count(text[start:over]) <= max_tokens:
@@ -94,15 +81,10 @@ def _place(text: str, start: int, ideal: int, most: int) -> int:
     stop = min(len(text), most + _AHEAD)
     for pattern, share in _PLACES:
         first = start + int((ideal - start) * share)
-        ends = (match.end() for match in pattern.finditer(text, first, stop))
-        fitting = [end for end in ends if end <= most]
+        fitting = [end for match in pattern.finditer(text, first, stop) if (end := match.end()) <= most]
         if fitting:
             return min(fitting, key=lambda end: (abs(end - ideal), -end))
-    return _between_characters(text, start, most)
-
-
-def _between_characters(text: str, start: int, most: int) -> int:
     if text[start : most + 1].isascii() and text[most - 1 : most + 1] != "\r\n":
         return most
-    ends = (match.end() for match in _CHARACTERS.finditer(text, start, most + _AHEAD))
+    ends = (match.end() for match in _CHARACTERS.finditer(text, start, stop))
     return max((end for end in ends if end <= most), default=most)

@@ -8,11 +8,8 @@ from typing import Any, cast
 
 from context_engine.errors import InputError
 
-REPLACEMENT = "\ufffd"
-
 _SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
-_LINE_END = re.compile("\r\n?")
 _MAX_DEPTH = 100
 _MAX_INT_BITS = 4096
 
@@ -23,14 +20,13 @@ def clean_text(text: str) -> tuple[str, int]:
     Returns:
         The text and how many characters were replaced. A surrogate pair is joined, which loses nothing.
     """
-    replaced = 0
-    if "\r" in text:
-        text = _LINE_END.sub("\n", text)
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
     if text.isascii() and "\x00" not in text:
         return text, 0
+    replaced = 0
     if _UNSTORABLE.search(text):
-        text = _SURROGATE_PAIR.sub(_join_pair, text)
-        text, replaced = _UNSTORABLE.subn(REPLACEMENT, text)
+        text = _SURROGATE_PAIR.sub(lambda pair: pair[0].encode("utf-16", "surrogatepass").decode("utf-16"), text)
+        text, replaced = _UNSTORABLE.subn("\ufffd", text)
     return unicodedata.normalize("NFC", text), replaced
 
 
@@ -56,16 +52,9 @@ def require_storable(text: str, what: str) -> str:
     """
     if not text:
         raise InputError(f"{what} must not be empty")
-    found = _UNSTORABLE.search(text)
-    if found:
-        raise InputError(
-            f"{what} has U+{ord(found[0]):04X} at position {found.start()}, which cannot be stored"
-        )
+    if found := _UNSTORABLE.search(text):
+        raise InputError(f"{what} has U+{ord(found[0]):04X} at position {found.start()}, which cannot be stored")
     return unicodedata.normalize("NFC", text)
-
-
-def _join_pair(match: re.Match[str]) -> str:
-    return match[0].encode("utf-16", "surrogatepass").decode("utf-16")
 
 
 class _JsonCleaner:
@@ -78,18 +67,18 @@ class _JsonCleaner:
         match value:
             case str():
                 return self._text(value)
-            case None | bool():
+            case int() if value.bit_length() > _MAX_INT_BITS:
+                raise InputError(f"{path}: a number of more than {_MAX_INT_BITS} bits")
+            case float() if not math.isfinite(value):
+                raise InputError(f"{path}: {value} is not a JSON number")
+            case None | int() | float():
                 return value
-            case int():
-                return _int(value, path)
-            case float():
-                return _float(value, path)
             case Mapping():
                 return self._mapping(cast(Mapping[object, object], value), path, depth)
-            case list():
-                return self._items(cast(list[object], value), path, depth)
-            case tuple():
-                return tuple(self._items(cast(tuple[object, ...], value), path, depth))
+            case list() | tuple():
+                items = enumerate(cast(list[object], value))
+                cleaned = [self.clean(item, f"{path}[{at}]", depth + 1) for at, item in items]
+                return cleaned if isinstance(value, list) else tuple(cleaned)
             case _:
                 raise InputError(f"{path}: {type(value).__name__} is not a JSON type")
 
@@ -98,14 +87,7 @@ class _JsonCleaner:
         self.replaced += replaced
         return cleaned
 
-    def _items(
-        self, items: list[object] | tuple[object, ...], path: str, depth: int
-    ) -> list[object]:
-        return [self.clean(item, f"{path}[{at}]", depth + 1) for at, item in enumerate(items)]
-
-    def _mapping(
-        self, mapping: Mapping[object, object], path: str, depth: int
-    ) -> dict[str, object]:
+    def _mapping(self, mapping: Mapping[object, object], path: str, depth: int) -> dict[str, object]:
         cleaned: dict[str, object] = {}
         for key, item in mapping.items():
             if not isinstance(key, str):
@@ -115,15 +97,3 @@ class _JsonCleaner:
                 raise InputError(f"{path}: two keys become {name!r} when cleaned")
             cleaned[name] = self.clean(item, f"{path}.{name}", depth + 1)
         return cleaned
-
-
-def _int(value: int, path: str) -> int:
-    if value.bit_length() > _MAX_INT_BITS:
-        raise InputError(f"{path}: a number of more than {_MAX_INT_BITS} bits")
-    return value
-
-
-def _float(value: float, path: str) -> float:
-    if not math.isfinite(value):
-        raise InputError(f"{path}: {value} is not a JSON number")
-    return value

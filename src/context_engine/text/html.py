@@ -2,38 +2,27 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from context_engine.errors import InputError
 
-_DROPPED = frozenset(
-    {
-        "script",
-        "style",
-        "nav",
-        "template",
-        "noscript",
-        "head",
-        "svg",
-        "iframe",
-        "object",
-        "-comment",
-    }
-)
-_PARAGRAPHS = frozenset(
-    """address article aside blockquote body dl details dialog fieldset figure footer form h1 h2 h3 h4 h5 h6
-    header hr main ol p pre section table ul""".split()
-)
-_LINES = frozenset(
-    "br caption dd div dt figcaption legend li option optgroup select summary tbody tfoot thead tr".split()
-)
-_CELLS = frozenset({"td", "th"})
+_DROPPED = frozenset("script style nav template noscript head svg iframe object -comment".split())
 _PREFORMATTED = frozenset({"pre", "textarea"})
 
 _SEPARATORS = ("", " ", "\n", "\n\n")
 _SPACE, _LINE, _PARAGRAPH = 1, 2, 3
+_AROUND = {
+    **dict.fromkeys(("td", "th"), _SPACE),
+    **dict.fromkeys(
+        "br caption dd div dt figcaption legend li option optgroup select summary tbody tfoot thead tr".split(), _LINE
+    ),
+    **dict.fromkeys(
+        """address article aside blockquote body dl details dialog fieldset figure footer form h1 h2 h3 h4 h5 h6
+        header hr main ol p pre section table ul""".split(),
+        _PARAGRAPH,
+    ),
+}
 
 # The parser takes time quadratic in the depth: 1 MB of nothing but <div> took two minutes.
 _MAX_DEPTH = 5_000
@@ -57,8 +46,7 @@ def html_text(markup: str) -> tuple[str | None, str]:
     tree = LexborHTMLParser(markup)
     named = (tree.css_first("head > title"), tree.css_first("h1"))
     titles = (" ".join(node.text().split()) for node in named if node)
-    title = next((title for title in titles if title), None)
-    return title, _read(tree.body) if tree.body else ""
+    return next(filter(None, titles), None), _read(tree.body) if tree.body else ""
 
 
 class _Page:
@@ -72,18 +60,18 @@ class _Page:
         self._due = max(self._due, separator)
 
     def write(self, text: str) -> None:
-        words = text.split()
-        if not words or text[0].isspace():
-            self.separate(_SPACE if text else 0)
-        if words:
-            self.write_as_is(" ".join(words))
-            self.separate(_SPACE if text[-1].isspace() else 0)
-
-    def write_as_is(self, text: str) -> None:
         if self.parts:
             self.parts.append(_SEPARATORS[self._due])
         self.parts.append(text)
         self._due = 0
+
+    def flow(self, text: str) -> None:
+        if text[:1].isspace():
+            self.separate(_SPACE)
+        if words := text.split():
+            self.write(" ".join(words))
+            if text[-1].isspace():
+                self.separate(_SPACE)
 
 
 def _read(body: LexborNode) -> str:
@@ -99,31 +87,16 @@ def _read(body: LexborNode) -> str:
         if node.is_text_node:
             text = node.text_content or ""
             if preformatted and text.strip():
-                page.write_as_is(text.strip("\n"))
+                page.write(text.strip("\n"))
             else:
-                page.write(text)
+                page.flow(text)
         elif node.tag not in _DROPPED:
-            separator = _separator(node.tag)
+            separator = _AROUND.get(node.tag or "", 0)
             page.separate(separator)
             stack.append(separator)
             preformatted = preformatted or node.tag in _PREFORMATTED
-            stack += [(child, preformatted) for child in reversed(list(_children(node)))]
+            stack += [(child, preformatted) for child in reversed(list(node.iter(include_text=True)))]
     return "".join(page.parts)
-
-
-def _children(node: LexborNode) -> Iterator[LexborNode]:
-    child = node.child
-    while child is not None:
-        yield child
-        child = child.next
-
-
-def _separator(tag: str | None) -> int:
-    if tag in _PARAGRAPHS:
-        return _PARAGRAPH
-    if tag in _LINES:
-        return _LINE
-    return _SPACE if tag in _CELLS else 0
 
 
 def _refuse_deep(markup: str) -> None:
@@ -131,13 +104,9 @@ def _refuse_deep(markup: str) -> None:
     unclosed: Counter[str] = Counter()
     for match in _TAG.finditer(markup):
         name = (match[3] or "").lower()
-        if not name or name in _NEVER_NESTED:
-            continue
-        if not match[2]:
-            unclosed[name] += 1
-            depth += 1
-        elif unclosed[name]:
-            unclosed[name] -= 1
-            depth -= 1
-        if depth > _MAX_DEPTH:
-            raise InputError(f"found HTML with more than {_MAX_DEPTH} elements inside each other")
+        if name and name not in _NEVER_NESTED and (not match[2] or unclosed[name]):
+            step = -1 if match[2] else 1
+            unclosed[name] += step
+            depth += step
+            if depth > _MAX_DEPTH:
+                raise InputError(f"found HTML with more than {_MAX_DEPTH} elements inside each other")

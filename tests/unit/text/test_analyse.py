@@ -16,9 +16,7 @@ SIMPLE = Analyser("simple")
 
 # Any string a caller can hold, and strings made of what the analyser treats specially.
 SPECIAL = st.text(
-    st.sampled_from(
-        [*"aAbZéßİ1٣½ '’ʼ-–_./\\:@+&#=~,™", *"漢東タ゛ーがภาำ가나ᄀ", "\u0301", "\u200d", "\ud800"]
-    )
+    st.sampled_from([*"aAbZéßİ1٣½ '’ʼ-–_./\\:@+&#=~,™", *"漢東タ゛ーがภาำ가나ᄀ", "\u0301", "\u200d", "\ud800"])
 )
 ANY_TEXT = st.text(st.characters()) | SPECIAL
 
@@ -113,9 +111,7 @@ class TestWords:
         assert lexemes("йод", SIMPLE) == lexemes("и\u0306од", SIMPLE) == {"йод"}
         assert lexemes("ёлка", SIMPLE) == {"елка"}
 
-    @pytest.mark.parametrize(
-        "text", ["", " \n\t", "😀", "👩‍👩‍👧 🇩🇪", "!? … -- ++ #", "\x00", "\ud800", "\u0301"]
-    )
+    @pytest.mark.parametrize("text", ["", " \n\t", "😀", "👩‍👩‍👧 🇩🇪", "!? … -- ++ #", "\x00", "\ud800", "\u0301"])
     def test_nothing_to_find(self, text):
         assert ENGLISH.analyse(text).positions == {}
         assert ENGLISH.analyse(text).length == 0
@@ -279,9 +275,7 @@ class TestProperties:
         assert SIMPLE.analyse(unicodedata.normalize("NFD", text)) == composed
 
     def test_every_letter_digit_and_mark(self):
-        letters = [
-            chr(code) for code in (*range(0x3400), *range(0xA000, 0xAC00), *range(0xF900, 0x20000))
-        ]
+        letters = [chr(code) for code in (*range(0x3400), *range(0xA000, 0xAC00), *range(0xF900, 0x20000))]
         text = " ".join(letter for letter in letters if unicodedata.category(letter)[0] in "LNM")
         unsound = re.compile(r"[\s\x00\ud800-\udfff]|^$")
         assert not [lexeme for lexeme in SIMPLE.analyse(text).positions if unsound.search(lexeme)]
@@ -295,9 +289,7 @@ class TestSize:
         assert analyser.analyse(text).length == 95
         assert analyser.analyse(text) == SIMPLE.analyse(text)
 
-    @pytest.mark.parametrize(
-        "unit", ["a", "a.", "1,", "aB", "a'", "a+", "漢字", "ก\u0e31", "é", "a\u0301", "가"]
-    )
+    @pytest.mark.parametrize("unit", ["a", "a.", "1,", "aB", "a'", "a+", "漢字", "ก\u0e31", "é", "a\u0301", "가"])
     def test_calls_grow_with_the_text_and_no_faster(self, unit):
         def calls(size):
             analyser = Analyser()

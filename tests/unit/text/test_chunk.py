@@ -27,9 +27,7 @@ PIECES = st.sampled_from(
     + ["ก\u0e31", "🇩🇪", "\r\n", " \u0301", "\ud83d", "\ude00", "...", "x" * 30]
 )
 ANY_TEXT = st.text() | st.lists(PIECES).map("".join)
-PROSE = " ".join(
-    f"This is sentence number {number}, and it says a little." for number in range(200)
-)
+PROSE = " ".join(f"This is sentence number {number}, and it says a little." for number in range(200))
 
 
 class TestLimits:
@@ -69,14 +67,10 @@ class TestLimits:
         at = 0
         for piece in chunk(text, limit):
             at += len(piece)
-            assert at in places or (
-                text[at - 1] >= "\ud800" and "\ud83d\ude00" not in text[at - 1 : at + 1]
-            )
+            assert at in places or (text[at - 1] >= "\ud800" and "\ud83d\ude00" not in text[at - 1 : at + 1])
 
     def test_approximate_tokens_are_bytes_over_four(self):
-        assert [
-            approximate_tokens(text) for text in ("", "a", "abcd", "abcde", "東京", "\ud800")
-        ] == [0, 1, 1, 2, 2, 1]
+        assert [approximate_tokens(text) for text in ("", "a", "abcd", "abcde", "東京", "\ud800")] == [0, 1, 1, 2, 2, 1]
 
 
 class TestPlaces:

@@ -13,11 +13,7 @@ from context_engine.text.clean import clean_json, clean_text, require_storable
 
 ANY_TEXT = st.text(st.characters() | st.sampled_from("\x00\r\n\ud800\udc00e\u0301"))
 JSON = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | ANY_TEXT,
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | ANY_TEXT,
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
 )
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from context_engine.access import make_scope
 from context_engine.db._async.store import AsyncStore
 from context_engine.db.acl_rows import acl_from_row
-from context_engine.errors import ConfigError, NotFound
+from context_engine.errors import ConfigError, NotFound, StoreError
 from context_engine.model import ACL, TRUSTED, Policy
 from context_engine.retrieval.compose import Statement, resolve_scope
 from context_engine.sql import load
@@ -27,7 +27,9 @@ async def delete(store: AsyncStore, ids: Sequence[int]) -> int:
     """Delete documents; chunks and embeddings go with them."""
     params = {"ids": list(ids)}
     async with store.write() as transaction:
-        await transaction.run(Statement(load("write/lock_documents"), params))
+        [locked] = await transaction.run(Statement(load("write/lock_documents"), params))
+        # What came into being since then is not locked, and not deleted.
+        params = {"ids": [row[0] for row in locked]}
         return await transaction.affected(Statement(load("write/delete_documents"), params))
 
 
@@ -47,8 +49,13 @@ async def document_acl(store: AsyncStore, document_id: int) -> ACL | Policy:
     return Policy(row[0]) if row[0] is not None else acl_from_row(row[1:])
 
 
-async def settle(store: AsyncStore, written: int) -> None:
-    """Tidy up after writing: fold the tally, refresh statistics, build the vector index once it is worth it."""
+async def settle(store: AsyncStore, written: int) -> list[str]:
+    """Tidy up after writing: fold the tally, refresh statistics, build the vector index once it is worth it.
+
+    Returns:
+        What could not be done, in words; the documents are stored all the same.
+    """
+    notes: list[str] = []
     name = {"schema_name": store.settings.schema_name}
     async with store.write() as transaction:
         await transaction.run(Statement(load("admin/fold_tally"), name))
@@ -57,11 +64,18 @@ async def settle(store: AsyncStore, written: int) -> None:
         names = ("chunk_lexemes", "lexicon_trigrams", "lexicon_deletions", "document_metadata")
         indexes = {"indexes": [f'"{schema}".{name}' for name in names]}
         try:
-            await store.query(Statement(load("admin/settle"), indexes))
-            await store.query(Statement(load("admin/analyze")))
-        except ConfigError:
-            pass  # a role that owns no table leaves upkeep to autovacuum
-    await ensure_vector_index(store)
+            async with store.write() as transaction:
+                # Behind an index being built this would wait for its end, and the build for this transaction.
+                await transaction.run(Statement("SET LOCAL lock_timeout = '300ms'"))
+                await transaction.run(Statement(load("admin/settle"), indexes))
+                await transaction.run(Statement(load("admin/analyze")))
+        except (ConfigError, StoreError) as error:
+            notes.append(f"statistics were left to autovacuum: {error}")
+    try:
+        await ensure_vector_index(store)
+    except (ConfigError, StoreError) as error:
+        notes.append(f"the vector index could not be built, searches stay exact until it is: {error}")
+    return notes
 
 
 async def ensure_vector_index(store: AsyncStore) -> bool:

@@ -216,23 +216,22 @@ class AsyncStore:
         Returns:
             Whether this call built it.
         """
-        name = {"schema_name": self.settings.schema_name}
+        table = {"embedding_table": f'"{self.settings.schema_name}".embedding'}
         build = self.render(
             load("admin/create_vector_index"),
             hnsw_m=sql.Literal(self.settings.hnsw_m),
             hnsw_ef_construction=sql.Literal(self.settings.hnsw_ef_construction),
         )
-        with translated():
-            async with self._pool.connection() as connection:
-                cursor = await connection.execute(self.render(load("admin/try_lock_vector_index")), name)
-                if (await cursor.fetchone()) != (True,):
-                    return False
-                try:
+        if not await self.query(Statement(load("admin/claim_vector_index"), table)):
+            return False
+        try:
+            with translated():
+                async with self._pool.connection() as connection:
                     # What an interrupted build left behind is not valid, and in the way.
                     await connection.execute(self.render(load("admin/drop_vector_index")))
                     await connection.execute(build)
-                finally:
-                    await connection.execute(self.render(load("admin/unlock_vector_index")), name)
+        finally:
+            await self.query(Statement(load("admin/release_vector_index")))
         return True
 
     def check_open(self) -> None:

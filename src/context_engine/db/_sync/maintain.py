@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from context_engine.access import make_scope
 from context_engine.db.acl_rows import acl_from_row
-from context_engine.errors import ConfigError, NotFound
+from context_engine.errors import ConfigError, NotFound, StoreError
 from context_engine.model import ACL, TRUSTED, Policy
 from context_engine.retrieval.compose import Statement, resolve_scope
 from context_engine.sql import load
@@ -29,7 +29,9 @@ def delete(store: Store, ids: Sequence[int]) -> int:
     """Delete documents; chunks and embeddings go with them."""
     params = {"ids": list(ids)}
     with store.write() as transaction:
-        transaction.run(Statement(load("write/lock_documents"), params))
+        [locked] = transaction.run(Statement(load("write/lock_documents"), params))
+        # What came into being since then is not locked, and not deleted.
+        params = {"ids": [row[0] for row in locked]}
         return transaction.affected(Statement(load("write/delete_documents"), params))
 
 
@@ -49,8 +51,13 @@ def document_acl(store: Store, document_id: int) -> ACL | Policy:
     return Policy(row[0]) if row[0] is not None else acl_from_row(row[1:])
 
 
-def settle(store: Store, written: int) -> None:
-    """Tidy up after writing: fold the tally, refresh statistics, build the vector index once it is worth it."""
+def settle(store: Store, written: int) -> list[str]:
+    """Tidy up after writing: fold the tally, refresh statistics, build the vector index once it is worth it.
+
+    Returns:
+        What could not be done, in words; the documents are stored all the same.
+    """
+    notes: list[str] = []
     name = {"schema_name": store.settings.schema_name}
     with store.write() as transaction:
         transaction.run(Statement(load("admin/fold_tally"), name))
@@ -59,11 +66,18 @@ def settle(store: Store, written: int) -> None:
         names = ("chunk_lexemes", "lexicon_trigrams", "lexicon_deletions", "document_metadata")
         indexes = {"indexes": [f'"{schema}".{name}' for name in names]}
         try:
-            store.query(Statement(load("admin/settle"), indexes))
-            store.query(Statement(load("admin/analyze")))
-        except ConfigError:
-            pass  # a role that owns no table leaves upkeep to autovacuum
-    ensure_vector_index(store)
+            with store.write() as transaction:
+                # Behind an index being built this would wait for its end, and the build for this transaction.
+                transaction.run(Statement("SET LOCAL lock_timeout = '300ms'"))
+                transaction.run(Statement(load("admin/settle"), indexes))
+                transaction.run(Statement(load("admin/analyze")))
+        except (ConfigError, StoreError) as error:
+            notes.append(f"statistics were left to autovacuum: {error}")
+    try:
+        ensure_vector_index(store)
+    except (ConfigError, StoreError) as error:
+        notes.append(f"the vector index could not be built, searches stay exact until it is: {error}")
+    return notes
 
 
 def ensure_vector_index(store: Store) -> bool:

@@ -217,23 +217,22 @@ class Store:
         Returns:
             Whether this call built it.
         """
-        name = {"schema_name": self.settings.schema_name}
+        table = {"embedding_table": f'"{self.settings.schema_name}".embedding'}
         build = self.render(
             load("admin/create_vector_index"),
             hnsw_m=sql.Literal(self.settings.hnsw_m),
             hnsw_ef_construction=sql.Literal(self.settings.hnsw_ef_construction),
         )
-        with translated():
-            with self._pool.connection() as connection:
-                cursor = connection.execute(self.render(load("admin/try_lock_vector_index")), name)
-                if (cursor.fetchone()) != (True,):
-                    return False
-                try:
+        if not self.query(Statement(load("admin/claim_vector_index"), table)):
+            return False
+        try:
+            with translated():
+                with self._pool.connection() as connection:
                     # What an interrupted build left behind is not valid, and in the way.
                     connection.execute(self.render(load("admin/drop_vector_index")))
                     connection.execute(build)
-                finally:
-                    connection.execute(self.render(load("admin/unlock_vector_index")), name)
+        finally:
+            self.query(Statement(load("admin/release_vector_index")))
         return True
 
     def check_open(self) -> None:

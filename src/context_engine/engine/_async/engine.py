@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -159,9 +160,9 @@ class AsyncEngine:
         report = await opened.ingestor().ingest(documents, progress)
         started = time.perf_counter()
         written = report.created + report.updated
-        await maintain.settle(opened.store, written)
+        notes = await maintain.settle(opened.store, written)
         report.timings_ms["settle"] = (time.perf_counter() - started) * 1000
-        return report
+        return replace(report, notes=tuple(notes))
 
     async def search(
         self,

@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -161,9 +162,9 @@ class Engine:
         report = opened.ingestor().ingest(documents, progress)
         started = time.perf_counter()
         written = report.created + report.updated
-        maintain.settle(opened.store, written)
+        notes = maintain.settle(opened.store, written)
         report.timings_ms["settle"] = (time.perf_counter() - started) * 1000
-        return report
+        return replace(report, notes=tuple(notes))
 
     def search(
         self,

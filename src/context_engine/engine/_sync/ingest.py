@@ -282,7 +282,7 @@ class Ingestor:
             if state is None and key not in created and acl_id is not None:
                 raise _MissingVectors  # deleted between claim and lock
             before = batch.seen.get(key)
-            if state and before and state.acl_revision != before.acl_revision:
+            if state and state.acl_set_at != (before.acl_set_at if before else None):
                 acl_id = None  # set_acl was called meanwhile: what it said stands
             try:
                 changes.append(diff(plan, state, acl_id))
@@ -336,6 +336,6 @@ def _states(documents: Sequence[Row], chunks: Sequence[Row]) -> dict[int, Stored
     for document, key, content_hash in chunks:
         hashes.setdefault(document, {})[key] = content_hash
     return {
-        key: StoredState(source, external_id, acl_id, revision, content_hash, hashes.get(key, {}))
-        for key, source, external_id, acl_id, revision, content_hash in documents
+        key: StoredState(source, external_id, acl_id, set_at, content_hash, hashes.get(key, {}))
+        for key, source, external_id, acl_id, set_at, content_hash in documents
     }

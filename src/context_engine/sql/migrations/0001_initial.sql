@@ -29,8 +29,8 @@ CREATE TABLE {schema}.document (
     name text NOT NULL,
     metadata jsonb NOT NULL,
     content_hash bytea NOT NULL,
-    -- Counts set_acl calls, so that an ingest under way notices one and does not undo it.
-    acl_revision integer NOT NULL DEFAULT 0,
+    -- When set_acl was last called, so that an ingest under way notices and does not undo it.
+    acl_set_at timestamptz,
     created_at timestamptz NOT NULL DEFAULT now(),
     updated_at timestamptz NOT NULL DEFAULT now(),
     UNIQUE (id, acl_id)

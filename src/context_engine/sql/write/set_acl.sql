@@ -17,5 +17,5 @@ embeddings AS (
     UPDATE {schema}.embedding SET acl_id = %(acl_id)s WHERE document_id = ANY (%(ids)s::bigint[])
 )
 UPDATE {schema}.document
-SET acl_id = %(acl_id)s, acl_revision = acl_revision + 1, updated_at = now()
+SET acl_id = %(acl_id)s, acl_set_at = clock_timestamp(), updated_at = now()
 WHERE id = ANY (%(ids)s::bigint[])

@@ -1,3 +1,3 @@
-SELECT id, source, external_id, acl_id, acl_revision, content_hash
+SELECT id, source, external_id, acl_id, acl_set_at, content_hash
 FROM {schema}.document
 WHERE id = ANY (%(ids)s::bigint[])

@@ -1,35 +1,42 @@
 """The command `context-engine`: global options, the commands, and how errors end."""
 
+import inspect
 import logging
+import re
+from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from types import FunctionType
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from context_engine import ContextEngineError, __version__
-from context_engine.surfaces.cli import doctor, documents, ingest, search
-from context_engine.surfaces.cli.access import acl_app, policy_app
-from context_engine.surfaces.cli.helptext import examples, paragraphs
-from context_engine.surfaces.cli.output import fail, out
-from context_engine.surfaces.cli.session import session_of
+from context_engine.surfaces.cli.doctor import doctor
+from context_engine.surfaces.cli.documents import delete, documents, list_policies, set_acl, set_policy, show_acl
+from context_engine.surfaces.cli.ingest import ingest
+from context_engine.surfaces.cli.options import session_of
+from context_engine.surfaces.cli.output import err, say
+from context_engine.surfaces.cli.search import search
 
-HELP = paragraphs("""
-Permission-aware search on PostgreSQL.
-
-Works on an embedded PostgreSQL of its own, or with --database-url on yours. The commands here are the operator's:
-whoever can run them against a database can read and change all of it.
-""")
-
-EPILOG = examples(
-    "ingest handbook/ --acl group:staff --source handbook",
-    'search "notice period" --as group:staff',
-    after="""
-Settings also come from CONTEXT_ENGINE_… variables and from context-engine.toml. Exit status: 0 done, 1 something was
-not as asked, 2 the command could not run.
-""",
+_URL = (
+    "Your PostgreSQL instead of the embedded one; the variable keeps a password out of process lists. "
+    "[dim]\\[env: CONTEXT_ENGINE_DATABASE_URL][/dim]"
 )
+_DATA_DIR = "Where the embedded database is kept. [dim]\\[env: CONTEXT_ENGINE_DATA_DIR][/dim]"
+_POLICY = "Name an access rule that many documents point to; a change takes effect for all of them at once."
+
+
+def _help_and_epilog(text: str) -> tuple[str, str]:
+    """Lay a text out: paragraphs are filled by the terminal, each line below `Examples:` is a command to copy."""
+    fill = partial(re.sub, r"(?<!\n)\n(?!\n)", " ")
+    text, _, listed = inspect.cleandoc(text).partition("\n\nExamples:\n")
+    listed, _, after = listed.partition("\n\n")
+    commands = [f"[cyan]context-engine {line.strip()}[/cyan]" for line in listed.splitlines()]
+    title = {0: [], 1: ["Example:"]}.get(len(commands), ["Examples:"])
+    return fill(text), "\n\n".join([*title, *commands, f"\n{fill(after)}"]).strip()
 
 
 class _Group(TyperGroup):
@@ -39,49 +46,42 @@ class _Group(TyperGroup):
         try:
             return super().invoke(ctx)
         except ContextEngineError as error:
-            fail(error.code, str(error))
+            say(f"error: {error} ({error.code})", "red", err)
             raise typer.Exit(2) from error
 
 
 app = typer.Typer(
     cls=_Group,
-    help=HELP,
-    epilog=EPILOG,
     no_args_is_help=True,
-    rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
-def _print_version(wanted: bool) -> None:
+def _version(wanted: bool) -> None:
     if wanted:
-        out.print(f"context-engine {__version__}")
+        say(f"context-engine {__version__}")
         raise typer.Exit
 
 
-@app.callback()
-def _global_options(  # pyright: ignore[reportUnusedFunction]
+def _global_options(
     context: typer.Context,
-    database_url: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            help="Your PostgreSQL instead of the embedded one; the variable keeps a password out of process "
-            "lists. [dim]\\[env: CONTEXT_ENGINE_DATABASE_URL][/dim]",
-        ),
-    ] = None,
-    data_dir: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Where the embedded database is kept. [dim]\\[env: CONTEXT_ENGINE_DATA_DIR][/dim]",
-        ),
-    ] = None,
-    version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Show it.")
-    ] = False,
+    database_url: Annotated[str | None, typer.Option(metavar="URL", help=_URL)] = None,
+    data_dir: Annotated[Path | None, typer.Option(metavar="DIR", help=_DATA_DIR)] = None,
+    version: Annotated[bool, typer.Option("--version", is_eager=True, callback=_version, help="Show it.")] = False,
 ) -> None:
+    """Permission-aware search on PostgreSQL.
+
+    Works on an embedded PostgreSQL of its own, or with --database-url on yours. The commands here are the operator's:
+    whoever can run them against a database can read and change all of it.
+
+    Examples:
+        ingest handbook/ --acl group:staff --source handbook
+        search "notice period" --as group:staff
+
+    Settings also come from CONTEXT_ENGINE_… variables and from context-engine.toml. Exit status: 0 done, 1 something was
+    not as asked, 2 the command could not run.
+    """
     if database_url == "":
         raise typer.BadParameter("--database-url is empty")
     if database_url and data_dir:
@@ -91,27 +91,32 @@ def _global_options(  # pyright: ignore[reportUnusedFunction]
     context.obj = replace(session_of(context), database_url=database_url, data_dir=data_dir)
 
 
-@app.command(epilog=examples("--database-url postgresql://db.example/docs migrate"))
 def migrate(context: typer.Context) -> None:
-    """Make the tables, or bring them up to date; safe to repeat."""
-    engine = session_of(context).engine()
-    try:
+    """Make the tables, or bring them up to date; safe to repeat.
+
+    Examples:
+        --database-url postgresql://db.example/docs migrate
+    """
+    with closing(session_of(context).engine()) as engine:
         applied = engine.migrate()
-    finally:
-        engine.close()
-    for name in applied:
-        out.print(f"applied {name}")
-    if not applied:
-        out.print("nothing to do: the tables are up to date")
+    for line in [f"applied {name}" for name in applied] or ["nothing to do: the tables are up to date"]:
+        say(line)
 
 
-app.command("ingest", help=ingest.HELP, epilog=ingest.EPILOG)(ingest.ingest)
-app.command("search", help=search.HELP, epilog=search.EPILOG)(search.search)
-app.command("documents", help=documents.DOCUMENTS_HELP, epilog=documents.DOCUMENTS_EPILOG)(documents.documents)
-app.command("delete", help=documents.DELETE_HELP, epilog=documents.DELETE_EPILOG)(documents.delete)
-app.add_typer(acl_app, name="acl")
-app.add_typer(policy_app, name="policy")
-app.command("doctor", help=doctor.HELP, epilog=doctor.EPILOG)(doctor.doctor)
+def _add(to: typer.Typer, *commands: FunctionType) -> None:
+    """Add commands, named by the first word of their functions."""
+    for command in commands:
+        text, epilog = _help_and_epilog(command.__doc__ or "")
+        to.command(command.__name__.split("_")[0], help=text, epilog=epilog)(command)
+
+
+_help, _epilog = _help_and_epilog(_global_options.__doc__ or "")
+app.callback(help=_help, epilog=_epilog)(_global_options)
+_add(app, migrate, ingest, search, documents, delete, doctor)
+app.add_typer(acl := typer.Typer(help="Show or change who may read a document.", no_args_is_help=True), name="acl")
+_add(acl, show_acl, set_acl)
+app.add_typer(policy := typer.Typer(help=_POLICY, no_args_is_help=True), name="policy")
+_add(policy, set_policy, list_policies)
 
 
 def main() -> None:

@@ -1,7 +1,6 @@
 """The command `doctor`."""
 
 from dataclasses import asdict, replace
-from typing import Any
 
 import typer
 
@@ -11,37 +10,41 @@ from context_engine.diagnostics.facts import DatabaseFacts
 from context_engine.engine.arguments import default_embedder
 from context_engine.models.embedder import as_embedder, embed_query
 from context_engine.surfaces.cli import options
-from context_engine.surfaces.cli.helptext import examples, paragraphs
-from context_engine.surfaces.cli.output import out, plain, print_json, table
-from context_engine.surfaces.cli.session import Session, session_of
-
-HELP = paragraphs("""
-Look for what is wrong: server, extensions, tables, model, index, role.
-
-Changes nothing. Ends with status 1 when there is a problem, and says what to do about each; a warning alone ends with
-status 0.
-""")
-
-EPILOG = examples(
-    "doctor",
-    "--database-url postgresql://db.example/docs doctor --json",
-)
+from context_engine.surfaces.cli.output import out, print_json, say, table
 
 
 def doctor(context: typer.Context, as_json: options.AsJson = False) -> None:
-    """Examine the database."""
+    """Look for what is wrong: server, extensions, tables, model, index, role.
+
+    Changes nothing. Ends with status 1 when there is a problem, and says what to do about each; a warning alone ends
+    with status 0.
+
+    Examples:
+        doctor
+        --database-url postgresql://db.example/docs doctor --json
+    """
     settings = Settings()
-    facts, findings = _examine(session_of(context), settings)
+    facts, findings = _examine(options.session_of(context), settings)
     changed = changed_settings(settings)
+    problems = any(finding.level == "problem" for finding in findings)
     if as_json:
-        print_json(_report_json(facts, findings, changed))
+        report = {"ok": not problems, "version": __version__, "database": asdict(facts) if facts else None}
+        print_json({**report, "settings": changed, "findings": [asdict(finding) for finding in findings]})
     else:
-        _show(facts, findings, changed)
-    if any(finding.level == "problem" for finding in findings):
+        rows = [("context-engine", __version__), *(_rows(facts) if facts else [])]
+        rows += [(f"setting {name}", str(value)) for name, value in changed.items()]
+        out.print(table("", "", rows=rows))
+        out.print()
+        for finding in findings:
+            say(f"{finding.level}: {finding.what}", "red" if finding.level == "problem" else "yellow")
+            say(f"→ {finding.advice}")
+        if not findings:
+            say("nothing is wrong", "green")
+    if problems:
         raise typer.Exit(1)
 
 
-def _examine(session: Session, settings: Settings) -> tuple[DatabaseFacts | None, list[Finding]]:
+def _examine(session: options.Session, settings: Settings) -> tuple[DatabaseFacts | None, list[Finding]]:
     findings: list[Finding] = []
     try:
         embedder = as_embedder(session.embedder or default_embedder())
@@ -52,39 +55,18 @@ def _examine(session: Session, settings: Settings) -> tuple[DatabaseFacts | None
     except ContextEngineError as error:
         findings.append(Finding("problem", str(error), "put the model right; until then only words are found"))
     try:
-        with_model = replace(session, embedder=embedder)
-        facts = with_model.engine().inspect()
+        facts = replace(session, embedder=embedder).engine().inspect()
     except ContextEngineError as error:
         where = "the database URL" if session.database_url or settings.database_url else "the data directory"
-        return None, [
-            *findings,
-            Finding("problem", str(error), f"check {where} and the server's log"),
-        ]
+        return None, [*findings, Finding("problem", str(error), f"check {where} and the server's log")]
     return facts, [*findings, *judge(facts, settings)]
 
 
-def _show(facts: DatabaseFacts | None, findings: list[Finding], changed: dict[str, Any]) -> None:
-    rows = [("context-engine", __version__), *(_rows(facts) if facts else [])]
-    rows += [(f"setting {name}", str(value)) for name, value in changed.items()]
-    out.print(table("", "", rows=rows))
-    out.print()
-    for finding in findings:
-        style = "red" if finding.level == "problem" else "yellow"
-        out.print(plain(f"{finding.level}: {finding.what}", style), soft_wrap=True)
-        out.print(plain(f"→ {finding.advice}"), soft_wrap=True)
-    if not findings:
-        out.print("nothing is wrong", style="green")
-
-
 def _rows(facts: DatabaseFacts) -> list[tuple[str, str]]:
-    server = facts.server
+    server, counts = facts.server, facts.counts
     place = "embedded" if facts.embedded else "remote"
-    powers = ["superuser"] * server.superuser + ["BYPASSRLS"] * server.bypasses_row_security
-    role = f"{server.role} ({', '.join(powers)})" if powers else server.role
-    rows = [
-        ("PostgreSQL", f"{server.version}, {place}, database {server.database}"),
-        ("role", role),
-    ]
+    powers = f" ({', '.join(server.powers)})" if server.powers else ""
+    rows = [("PostgreSQL", f"{server.version}, {place}, database {server.database}"), ("role", server.role + powers)]
     for name, extension in facts.extensions.items():
         found = extension.version and f"{extension.version}, in schema {extension.schema}"
         rows.append((name, found or f"not created ({extension.available} on the server)"))
@@ -92,30 +74,10 @@ def _rows(facts: DatabaseFacts) -> list[tuple[str, str]]:
     for name, recorded in facts.recorded.items():
         order = {key: recorded[key] for key in facts.expected.get(name, ()) if key in recorded}
         rows.append((name, describe({**order, **recorded})))
-    if facts.counts:
-        counts = facts.counts
-        rows += [
-            (
-                "stored",
-                f"{counts.documents:,} documents, {counts.chunks:,} chunks, {counts.embeddings:,} vectors",
-            ),
-            ("access", f"{counts.access_classes:,} access classes, {counts.policies:,} policies"),
-            ("vector index", _index_words(facts)),
-        ]
+    if counts:
+        stored = f"{counts.documents:,} documents, {counts.chunks:,} chunks, {counts.embeddings:,} vectors"
+        rows.append(("stored", stored))
+        rows.append(("access", f"{counts.access_classes:,} access classes, {counts.policies:,} policies"))
+        absent = "none: it is built when there are more chunks than storage.ann_exact_threshold"
+        rows.append(("vector index", absent if facts.vector_index == "absent" else str(facts.vector_index)))
     return rows
-
-
-def _index_words(facts: DatabaseFacts) -> str:
-    if facts.vector_index == "absent":
-        return "none: it is built when there are more chunks than storage.ann_exact_threshold"
-    return str(facts.vector_index)
-
-
-def _report_json(facts: DatabaseFacts | None, findings: list[Finding], changed: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "ok": all(finding.level != "problem" for finding in findings),
-        "version": __version__,
-        "database": asdict(facts) if facts else None,
-        "settings": changed,
-        "findings": [asdict(finding) for finding in findings],
-    }

@@ -1,4 +1,4 @@
-"""The commands `documents` and `delete`."""
+"""The commands `documents`, `delete`, `acl` and `policy`: what is stored, and who may read it."""
 
 import json
 from itertools import islice
@@ -6,34 +6,9 @@ from typing import Annotated
 
 import typer
 
-from context_engine import Engine
-from context_engine.model import Principals
+from context_engine import Policy
 from context_engine.surfaces.cli import options
-from context_engine.surfaces.cli.helptext import examples, paragraphs
-from context_engine.surfaces.cli.output import err, out, table
-from context_engine.surfaces.cli.session import session_of
-from context_engine.surfaces.cli.wire import document_json
-
-_EVERY = 0
-
-DOCUMENTS_HELP = paragraphs("""
-List the documents that a caller may see.
-
-Say who asks: --as for each principal of the caller, --anonymous for a visitor, or --trusted for all documents.
-""")
-
-DOCUMENTS_EPILOG = examples(
-    "documents --as group:staff --source handbook",
-    "documents --trusted --json",
-)
-
-DELETE_HELP = paragraphs("""
-Delete documents with all that was made of them.""")
-
-DELETE_EPILOG = examples(
-    "delete 4611686018427387904",
-    "delete --source handbook --external-id board/minutes.md",
-)
+from context_engine.surfaces.cli.output import acl_json, acl_words, document_json, err, out, print_json, say, table
 
 
 def documents(  # noqa: PLR0913 (an option is an argument)
@@ -42,53 +17,128 @@ def documents(  # noqa: PLR0913 (an option is an argument)
     anonymous: options.Anonymous = False,
     trusted: options.Trusted = False,
     sources: options.Sources = None,
-    limit: Annotated[int, typer.Option("--limit", min=_EVERY, metavar="N", help="Rows at most; 0 for all.")] = 100,
+    limit: Annotated[int, typer.Option("--limit", min=0, metavar="N", help="Rows at most; 0 for all.")] = 100,
     as_json: options.AsJson = False,
 ) -> None:
-    """List documents; as JSON always all of them."""
+    """List the documents that a caller may see.
+
+    Say who asks: --as for each principal of the caller, --anonymous for a visitor, or --trusted for all documents.
+
+    Examples:
+        documents --as group:staff --source handbook
+        documents --trusted --json
+    """
     principals = options.caller(as_, anonymous, trusted)
-    with session_of(context).engine() as engine:
+    with options.session_of(context).engine() as engine:
+        listed = engine.list_documents(principals=principals, sources=sources or None)
         if as_json:
-            _write_json(engine, principals, sources or None)
-        else:
-            _show(engine, principals, sources or None, limit)
-
-
-def _write_json(engine: Engine, principals: Principals, sources: list[str] | None) -> None:
-    separator = "["
-    for document in engine.list_documents(principals=principals, sources=sources):
-        print(separator, json.dumps(document_json(document)), sep="\n", end="")
-        separator = ","
-    print("[]" if separator == "[" else "\n]")
-
-
-def _show(engine: Engine, principals: Principals, sources: list[str] | None, limit: int) -> None:
-    listed = engine.list_documents(principals=principals, sources=sources)
-    rows = [
-        (str(document.id), document.source, document.external_id, document.name)
-        for document in islice(listed, limit or None)
-    ]
-    if rows:
-        out.print(table("id", "source", "external id", "name", rows=rows))
-    total = engine.count(principals=principals, sources=sources).documents
-    more = ": --limit 0 lists all" if total > len(rows) else ""
-    out.print(f"{len(rows):,} of {total:,} documents{more}", style="dim")
+            separator = "["
+            for item in listed:
+                print(separator, json.dumps(document_json(item)), sep="\n", end="")
+                separator = ","
+            print("[]" if separator == "[" else "\n]")
+            return
+        rows = [(str(item.id), item.source, item.external_id, item.name) for item in islice(listed, limit or None)]
+        if rows:
+            out.print(table("id", "source", "external id", "name", rows=rows))
+        total = engine.count(principals=principals, sources=sources or None).documents
+        say(f"{len(rows):,} of {total:,} documents{': --limit 0 lists all' if total > len(rows) else ''}", "dim")
 
 
 def delete(
     context: typer.Context,
-    keys: Annotated[list[str] | None, typer.Argument(metavar="DOCUMENT", help="The documents' ids.")] = None,
+    keys: Annotated[options.Words, typer.Argument(metavar="DOCUMENT", help="The documents' ids.")] = None,
     source: options.OneSource = None,
     external_id: options.ExternalId = None,
 ) -> None:
-    """Delete documents."""
-    if keys and source is None and external_id is None:
-        ids = sorted({options.document_key(key) for key in keys})
-    else:
-        ids = [options.one_document(keys[0] if keys else None, source, external_id)]
-    with session_of(context).engine() as engine:
+    """Delete documents with all that was made of them.
+
+    Examples:
+        delete 4611686018427387904
+        delete --source handbook --external-id board/minutes.md
+    """
+    ids = options.document_ids(keys, source, external_id)
+    with options.session_of(context).engine() as engine:
         deleted = engine.delete(ids)
-    out.print(f"{deleted:,} deleted")
+    say(f"{deleted:,} deleted")
     if deleted < len(ids):
-        err.print(f"{len(ids) - deleted:,} not found", style="red")
+        say(f"{len(ids) - deleted:,} not found", "red", err)
         raise typer.Exit(1)
+
+
+def show_acl(
+    context: typer.Context,
+    key: options.DocumentId = None,
+    source: options.OneSource = None,
+    external_id: options.ExternalId = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Tell who may read a document.
+
+    Examples:
+        acl show --source handbook --external-id hr/salary-bands-2026.md
+    """
+    [document] = options.document_ids([key] if key else None, source, external_id)
+    with options.session_of(context).engine() as engine:
+        acl = engine.get_acl(document)
+        behind = engine.policies().get(acl.name) if isinstance(acl, Policy) else None
+    if as_json:
+        print_json({"document_id": str(document), "acl": acl_json(acl)})
+    else:
+        say(f"{acl_words(acl)}: {acl_words(behind)}" if behind else acl_words(acl))
+
+
+def set_acl(  # noqa: PLR0913 (an option is an argument)
+    context: typer.Context,
+    key: options.DocumentId = None,
+    source: options.OneSource = None,
+    external_id: options.ExternalId = None,
+    allow: options.Allow = None,
+    public: options.Public = False,
+    policy: options.PolicyName = None,
+    require: options.Require = None,
+    deny: options.Deny = None,
+) -> None:
+    """Change who may read a document; takes effect with the next search.
+
+    Examples:
+        acl set 4611686018427387904 --acl group:hr --deny group:contractor
+        acl set --source handbook --external-id board/pay.md --policy board-only
+    """
+    [document] = options.document_ids([key] if key else None, source, external_id)
+    acl = options.acl(allow, public, policy, require, deny)
+    with options.session_of(context).engine() as engine:
+        engine.set_acl(document, acl)
+    say(acl_words(acl))
+
+
+def set_policy(  # noqa: PLR0913 (an option is an argument)
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The policy's name.")],
+    allow: options.Allow = None,
+    public: options.Public = False,
+    require: options.Require = None,
+    deny: options.Deny = None,
+) -> None:
+    """Define a policy, or change it for every document that points to it.
+
+    Examples:
+        policy set board-only --acl group:board --deny group:employee-rep
+    """
+    acl = options.acl(allow, public, None, require, deny)
+    with options.session_of(context).engine() as engine:
+        engine.set_policy(name, acl)
+    say(f"{name}: {acl_words(acl)}")
+
+
+def list_policies(context: typer.Context, as_json: options.AsJson = False) -> None:
+    """List every policy with what it says."""
+    with options.session_of(context).engine() as engine:
+        policies = engine.policies()
+    if as_json:
+        print_json({name: acl_json(acl) for name, acl in policies.items()})
+    elif policies:
+        rows = [(name, acl_words(acl)) for name, acl in policies.items()]
+        out.print(table("policy", "who may read", rows=rows))
+    else:
+        say("no policies")

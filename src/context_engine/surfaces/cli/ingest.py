@@ -5,48 +5,22 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from context_engine import ContextEngineError, IngestReport
 from context_engine.model import STORED
 from context_engine.surfaces.cli import options
-from context_engine.surfaces.cli.files import Failure, Found, find_files
-from context_engine.surfaces.cli.helptext import examples, paragraphs
-from context_engine.surfaces.cli.lines import Defaults
-from context_engine.surfaces.cli.output import err, out, plain, table
-from context_engine.surfaces.cli.progress import ingest_progress
-from context_engine.surfaces.cli.reading import Reader, count_documents
-from context_engine.surfaces.cli.session import Session, session_of
+from context_engine.surfaces.cli.output import err, out, plain, say, table
+from context_engine.surfaces.cli.reading import Reader
 
 _SHOWN = 20
-
-HELP = paragraphs("""
-Store files and folders: text, Markdown, HTML, and JSON lines.
-
-A folder is searched at any depth. A file's id is its path below the folder, and its name is its title, or else the
-file's name. Storing the same content again costs nothing.
-
-Each line of a .jsonl or .jsonl.gz file is a document: {"id": …, "title": …, "text": …, "acl": …, "metadata": {…},
-"source": …}. Only id and text are needed. "acl" is a list of principals, or an object with "allow", "require", "deny"
-and "public": true, or {"policy": "name"}; a line without it is given what the options say.
-
-Without --acl, --public or --policy, documents that are stored already keep who may read them, and new ones are
-refused: there is no default.
-""")
-
-EPILOG = examples(
-    "ingest handbook/ --acl group:staff --source handbook",
-    "ingest board/*.md --acl group:board --deny group:employee-rep --source board",
-    "ingest tickets.jsonl.gz --policy support --source tickets",
-)
+_OUTCOMES = ("created", "updated", "unchanged", "acl_updated")
 
 
 def ingest(  # noqa: PLR0913 (an option is an argument)
     context: typer.Context,
     paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Files and folders.", show_default=False)],
-    source: Annotated[
-        str,
-        typer.Option("--source", metavar="SOURCE", help="The namespace of the documents' ids."),
-    ],
+    source: Annotated[str, typer.Option("--source", metavar="SOURCE", help="The namespace of the documents' ids.")],
     allow: options.Allow = None,
     public: options.Public = False,
     policy: options.PolicyName = None,
@@ -54,72 +28,74 @@ def ingest(  # noqa: PLR0913 (an option is an argument)
     deny: options.Deny = None,
     all_failures: Annotated[bool, typer.Option("--all-failures", help=f"List more than {_SHOWN} failures.")] = False,
 ) -> None:
-    """Store documents."""
+    """Store files and folders: text, Markdown, HTML, and JSON lines.
+
+    A folder is searched at any depth. A file's id is its path below the folder, and its name is its title, or else the
+    file's name. Storing the same content again costs nothing.
+
+    Each line of a .jsonl or .jsonl.gz file is a document: {"id": …, "title": …, "text": …, "acl": …, "metadata": {…},
+    "source": …}. Only id and text are needed. "acl" is a list of principals, or an object with "allow", "require",
+    "deny" and "public": true, or {"policy": "name"}; a line without it is given what the options say.
+
+    Without --acl, --public or --policy, documents that are stored already keep who may read them, and new ones are
+    refused: there is no default.
+
+    Examples:
+        ingest handbook/ --acl group:staff --source handbook
+        ingest board/*.md --acl group:board --deny group:employee-rep --source board
+        ingest tickets.jsonl.gz --policy support --source tickets
+    """
     acl = options.acl_or_none(allow, public, policy, require, deny)
-    found = find_files(paths)
-    reader = Reader(found, Defaults(source, STORED if acl is None else acl))
-    report, seconds = _run(session_of(context), found, reader)
-    _show_summary(report, reader, found, seconds)
-    failures = _failures(report, reader)
+    reader = Reader(paths, source, STORED if acl is None else acl)
+    report, seconds = _run(options.session_of(context), reader)
+    told = zip(reader.places, report.outcomes, strict=True)
+    failures = [*reader.failures, *((place, item.error or "") for place, item in told if item.outcome == "failed")]
+    _show_summary(report, reader, len(failures), seconds)
     if failures:
-        _show_failures(failures, None if all_failures else _SHOWN, unnamed_acl=acl is None)
+        shown = failures if all_failures else failures[:_SHOWN]
+        out.print(table("failed", "why", rows=[(plain(where, "red"), reason) for where, reason in shown]))
+        if len(failures) > len(shown):
+            say(f"… and {len(failures) - len(shown):,} more: --all-failures lists them")
+        if acl is None:
+            say("no --acl, --public or --policy was given: new documents need one", "dim")
         raise typer.Exit(1)
 
 
-def _run(session: Session, found: Found, reader: Reader) -> tuple[IngestReport, float]:
-    done, total = 0, count_documents(found.files) + len(found.failures)
-    with session.engine() as engine, ingest_progress(total) as bar:
+def _run(session: options.Session, reader: Reader) -> tuple[IngestReport, float]:
+    done, total = 0, reader.count()
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[rate]}"), TimeElapsedColumn())
+    with (
+        session.engine() as engine,
+        Progress(*columns, TimeRemainingColumn(), console=err, transient=True, disable=not err.is_terminal) as bar,
+    ):
+        task = bar.add_task("ingesting", total=total, rate=f"0 of {total:,}")
+        started = time.perf_counter()
 
         def advance(count: int, _: int | None) -> None:
             nonlocal done
             done = count
-            bar.advance(count + len(reader.failures))
-            if reader.exhausted and count == reader.count:
-                bar.finish()
+            seen, seconds = count + len(reader.failures), time.perf_counter() - started
+            bar.update(task, completed=seen, rate=f"{seen:,} of {total:,} {seen / seconds:,.0f}/s")
+            if reader.exhausted and count == len(reader.places):
+                bar.update(task, visible=False)
+                bar.add_task("bringing indexes up to date", total=None, rate="")
 
-        started = time.perf_counter()
         try:
             return engine.ingest(reader, advance), time.perf_counter() - started
         except (ContextEngineError, KeyboardInterrupt):
-            err.print(f"stopped after {done:,} documents; run the same command again to go on")
+            say(f"stopped after {done:,} documents; run the same command again to go on", to=err)
             raise
 
 
-def _failures(report: IngestReport, reader: Reader) -> list[Failure]:
-    refused = [
-        Failure(reader.where(place), outcome.error or "")
-        for place, outcome in enumerate(report.outcomes)
-        if outcome.outcome == "failed"
-    ]
-    return [*reader.failures, *refused]
-
-
-def _show_summary(report: IngestReport, reader: Reader, found: Found, seconds: float) -> None:
-    failed = len(report.failed) + len(reader.failures)
-    counts = {
-        "created": report.created,
-        "updated": report.updated,
-        "unchanged": report.unchanged,
-        "acl updated": report.count("acl_updated"),
-        "failed": failed,
-    }
-    total = len(report.outcomes) + len(reader.failures)
-    parts = " · ".join(f"{count:,} {name}" for name, count in counts.items())
-    rate = f"{len(report.outcomes) / seconds:,.0f} documents/s"
-    out.print(f"{total:,} documents: {parts} ({seconds:,.1f} s, {rate})", soft_wrap=True)
-    if found.left_out:
-        counted = sorted(found.left_out.items(), key=lambda kind: (-kind[1], kind[0]))
-        kinds = ", ".join(f"{kind} {count:,}" for kind, count in counted)
-        out.print(plain(f"left out, not text: {kinds}", "dim"), soft_wrap=True)
-    for place, outcome in enumerate(report.outcomes):
+def _show_summary(report: IngestReport, reader: Reader, failed: int, seconds: float) -> None:
+    stored = [(name.replace("_", " "), report.count(name)) for name in _OUTCOMES]
+    parts = " · ".join(f"{count:,} {name}" for name, count in [*stored, ("failed", failed)])
+    total = failed + sum(count for _, count in stored)
+    rate = len(report.outcomes) / seconds
+    say(f"{total:,} documents: {parts} ({seconds:,.1f} s, {rate:,.0f} documents/s)")
+    if reader.left_out:
+        counted = sorted(reader.left_out.items(), key=lambda kind: (-kind[1], kind[0]))
+        say(f"left out, not text: {', '.join(f'{kind} {count:,}' for kind, count in counted)}", "dim")
+    for place, outcome in zip(reader.places, report.outcomes, strict=True):
         for warning in outcome.warnings:
-            err.print(plain(f"{reader.where(place)}: {warning}", "yellow"), soft_wrap=True)
-
-
-def _show_failures(failures: list[Failure], limit: int | None, unnamed_acl: bool) -> None:
-    rows = [(plain(where, "red"), reason) for where, reason in failures[:limit]]
-    out.print(table("failed", "why", rows=rows))
-    if limit is not None and len(failures) > limit:
-        out.print(f"… and {len(failures) - limit:,} more: --all-failures lists them")
-    if unnamed_acl:
-        out.print("no --acl, --public or --policy was given: new documents need one", style="dim")
+            say(f"{place}: {warning}", "yellow", err)

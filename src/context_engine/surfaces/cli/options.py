@@ -1,69 +1,72 @@
-"""Options that several commands share: who asks, and who may read."""
+"""What the commands share: the database they work on, and the options for who asks and who may read."""
 
+import re
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from context_engine import ACL, PUBLIC, TRUSTED, InputError, Policy, document_id
+from context_engine import ACL, PUBLIC, TRUSTED, Engine, InputError, Policy, Settings, document_id
 from context_engine.access import check_document_id
 from context_engine.ingest.plan import identify
-from context_engine.model import AclLike, Document, Principals
+from context_engine.model import Document, Principals
 
-_ID_DIGITS = 19
+Words = list[str] | None
 
-As = Annotated[
-    list[str] | None,
-    typer.Option("--as", metavar="PRINCIPAL", help="Who asks; repeat it for each principal."),
-]
+_principals = partial(typer.Option, metavar="PRINCIPAL")
+As = Annotated[Words, _principals("--as", help="Who asks; repeat it for each principal.")]
 Anonymous = Annotated[bool, typer.Option("--anonymous", help="Ask as a visitor: only public documents.")]
 Trusted = Annotated[bool, typer.Option("--trusted", help="Ask without limits.")]
+Sources = Annotated[Words, typer.Option("--source", metavar="SOURCE", help="Only from this source; repeatable.")]
 
-Allow = Annotated[
-    list[str] | None,
-    typer.Option("--acl", metavar="PRINCIPAL", help="Who may read: any of these; repeat it for each."),
-]
+Allow = Annotated[Words, _principals("--acl", help="Who may read: any of these; repeat it for each.")]
 Public = Annotated[bool, typer.Option("--public", help="Everyone may read.")]
 PolicyName = Annotated[str | None, typer.Option("--policy", metavar="NAME", help="Who may read: as this policy says.")]
-Require = Annotated[
-    list[str] | None,
-    typer.Option("--require", metavar="PRINCIPAL", help="Readers also need this one; repeatable."),
-]
-Deny = Annotated[
-    list[str] | None,
-    typer.Option("--deny", metavar="PRINCIPAL", help="Whoever has this one may not read; repeatable."),
-]
+Require = Annotated[Words, _principals("--require", help="Readers also need this one; repeatable.")]
+Deny = Annotated[Words, _principals("--deny", help="Whoever has this one may not read; repeatable.")]
 
-Sources = Annotated[
-    list[str] | None,
-    typer.Option("--source", metavar="SOURCE", help="Only from this source; repeatable."),
-]
+_BY_ID = "The document's id; or name it by the two options below."
+DocumentId = Annotated[str | None, typer.Argument(metavar="DOCUMENT", help=_BY_ID)]
+OneSource = Annotated[str | None, typer.Option("--source", metavar="SOURCE", help="The document's source.")]
+_IN_SOURCE = "The document's id in its source."
+ExternalId = Annotated[str | None, typer.Option("--external-id", metavar="ID", help=_IN_SOURCE)]
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON for programs.")]
 
-DocumentId = Annotated[
-    str | None,
-    typer.Argument(metavar="DOCUMENT", help="The document's id; or name it by the two options below."),
-]
-OneSource = Annotated[str | None, typer.Option("--source", metavar="SOURCE", help="The document's source.")]
-ExternalId = Annotated[
-    str | None,
-    typer.Option("--external-id", metavar="ID", help="The document's id in its source."),
-]
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """How to open the engine; who runs the app in-process may hand one in as the context's `obj`."""
+
+    database_url: str | None = None
+    data_dir: Path | None = None
+    embedder: object | None = None
+
+    def engine(self) -> Engine:
+        """Make an engine; it opens at its first call."""
+        settings = Settings()
+        if self.data_dir and settings.database_url:
+            raise typer.BadParameter(
+                "--data-dir is for the embedded database, but the settings name a database URL "
+                "(CONTEXT_ENGINE_DATABASE_URL or context-engine.toml)"
+            )
+        return Engine(self.database_url, self.data_dir, self.embedder, settings)
 
 
-def caller(as_: list[str] | None, anonymous: bool, trusted: bool) -> Principals:
+def session_of(context: typer.Context) -> Session:
+    """Return the session that the global options set up."""
+    return context.find_object(Session) or Session()
+
+
+def caller(as_: Words, anonymous: bool, trusted: bool) -> Principals:
     """Return who asks; exactly one of the three ways must be taken."""
     if bool(as_) + anonymous + trusted != 1:
         raise typer.BadParameter("say who asks: one of --as PRINCIPAL, --anonymous or --trusted")
-    return TRUSTED if trusted else list(as_ or [])
+    return TRUSTED if trusted else as_ or []
 
 
-def acl_or_none(
-    allow: list[str] | None,
-    public: bool,
-    policy: str | None,
-    require: list[str] | None,
-    deny: list[str] | None,
-) -> AclLike | None:
+def acl_or_none(allow: Words, public: bool, policy: str | None, require: Words, deny: Words) -> ACL | Policy | None:
     """Return the ACL that the options describe, or None when there is no such option."""
     if bool(allow) + public + (policy is not None) > 1:
         raise typer.BadParameter("choose one of --acl, --public and --policy")
@@ -71,20 +74,14 @@ def acl_or_none(
         if require or deny:
             raise typer.BadParameter("a policy has its own --require and --deny")
         return Policy(policy)
-    if not allow and not public:
-        if require or deny:
-            raise typer.BadParameter("--require and --deny narrow an ACL: add --acl or --public")
-        return None
-    return ACL([PUBLIC] if public else list(allow or []), require or [], deny or [])
+    if allow or public:
+        return ACL([PUBLIC] if public else allow or [], require or [], deny or [])
+    if require or deny:
+        raise typer.BadParameter("--require and --deny narrow an ACL: add --acl or --public")
+    return None
 
 
-def acl(
-    allow: list[str] | None,
-    public: bool,
-    policy: str | None,
-    require: list[str] | None,
-    deny: list[str] | None,
-) -> AclLike:
+def acl(allow: Words, public: bool, policy: str | None, require: Words, deny: Words) -> ACL | Policy:
     """Return the ACL that the options describe."""
     found = acl_or_none(allow, public, policy, require, deny)
     if found is None:
@@ -92,19 +89,16 @@ def acl(
     return found
 
 
-def document_key(value: str) -> int:
-    """Read a document id."""
-    if not (value.isascii() and value.isdigit() and len(value) <= _ID_DIGITS):
+def document_ids(keys: Words, source: str | None, external_id: str | None) -> list[int]:
+    """Return the ids of the documents that are named, either way."""
+    if keys and source is None and external_id is None:
+        return sorted({_document_id(key) for key in keys})
+    if keys or source is None or external_id is None:
+        raise typer.BadParameter("name a document: its id, or both --source and --external-id")
+    return [document_id(*identify(Document(text="", source=source, external_id=external_id)))]
+
+
+def _document_id(value: str) -> int:
+    if not re.fullmatch("[0-9]{1,19}", value):
         raise InputError(f"{value!r} is no document id: ids are whole numbers")
     return check_document_id(int(value))
-
-
-def one_document(value: str | None, source: str | None, external_id: str | None) -> int:
-    """Return the id of the document that is named, either way."""
-    named = source is not None and external_id is not None
-    if (value is not None) == named or (source is None) != (external_id is None):
-        raise typer.BadParameter("name a document: its id, or both --source and --external-id")
-    if value is not None:
-        return document_key(value)
-    key = identify(Document(text="", source=source or "", external_id=external_id))
-    return document_id(*key)

@@ -1,14 +1,17 @@
 """Write for people and for programs. What comes from documents is never taken for markup or terminal codes."""
 
 import json
-import os
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from context_engine import ACL, DocumentInfo, Policy
+from context_engine.access import normalise_rule
 
 out = Console(highlight=False)
 err = Console(highlight=False, stderr=True)
@@ -19,17 +22,8 @@ _JOINERS = "\u200c\u200d"
 
 def printable(text: str) -> str:
     """Put a text on one line, and replace what could steer a terminal or turn the reading direction."""
-    line = " ".join(text.split())
-    if line.isprintable() and line.isascii():
-        return line
-    return "".join(
-        "\ufffd" if unicodedata.category(char) in _HIDDEN and char not in _JOINERS else char for char in line
-    )
-
-
-def printable_path(path: str | os.PathLike[str]) -> str:
-    """Write a path that need not be valid text."""
-    return printable(os.fsencode(path).decode(errors="replace"))
+    hidden = {char for char in text if unicodedata.category(char) in _HIDDEN and char not in _JOINERS}
+    return " ".join(text.split()).translate(dict.fromkeys(map(ord, hidden), "\ufffd"))
 
 
 def plain(text: str, style: str = "") -> Text:
@@ -37,9 +31,9 @@ def plain(text: str, style: str = "") -> Text:
     return Text(printable(text), style)
 
 
-def fail(code: str, message: str) -> None:
-    """Write an error: one red line."""
-    err.print(plain(f"error: {message} ({code})", "red"), soft_wrap=True)
+def say(text: str, style: str = "", to: Console = out) -> None:
+    """Write one line, whatever its length."""
+    to.print(plain(text, style), soft_wrap=True)
 
 
 def print_json(value: Any) -> None:
@@ -55,3 +49,24 @@ def table(*columns: str, rows: Sequence[Sequence[str | Text]]) -> Table:
     for row in rows:
         made.add_row(*(plain(cell) if isinstance(cell, str) else cell for cell in row))
     return made
+
+
+def document_json(document: DocumentInfo) -> dict[str, Any]:
+    """Write a document; ids are strings, as they have more digits than a JavaScript number holds."""
+    return {**asdict(document), "id": str(document.id)}
+
+
+def acl_json(acl: ACL | Policy) -> dict[str, Any]:
+    """Write an ACL in the form that `ingest` reads from a line."""
+    return {"policy": acl.name} if isinstance(acl, Policy) else asdict(normalise_rule(acl))
+
+
+def acl_words(acl: ACL | Policy) -> str:
+    """Say in words who may read."""
+    if isinstance(acl, Policy):
+        return f"policy {acl.name}"
+    rule = normalise_rule(acl)
+    allowed = "any of " + ", ".join(rule.allow) if rule.allow else "nobody but unrestricted callers"
+    require = [f"who also has {' and '.join(rule.require)}"] if rule.require else []
+    deny = [f"except who has {' or '.join(rule.deny)}"] if rule.deny else []
+    return ", ".join(["everyone" if rule.public else allowed, *require, *deny])

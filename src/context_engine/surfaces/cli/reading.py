@@ -1,143 +1,133 @@
-"""Read documents from files, one at a time; what cannot be read is noted, and the rest goes on."""
+"""Find the files to ingest and read their documents, one at a time; what cannot be read is noted, the rest goes on."""
 
 import gzip
+import os
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import BinaryIO, Final, cast
+from pathlib import Path
+from typing import Any, BinaryIO, Final, cast
 
 from context_engine import Document, InputError
-from context_engine.surfaces.cli.files import Failure, Found, InputFile
-from context_engine.surfaces.cli.lines import Defaults, read_line
-from context_engine.surfaces.cli.output import printable_path
-from context_engine.text.extract import extract
+from context_engine.model import STORED
+from context_engine.surfaces.cli.lines import read_line
+from context_engine.text.extract import SUPPORTED_SUFFIXES, extract
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 """The largest file, and the longest line, that is taken for one document."""
 
+_LINES_SUFFIXES: Final = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 _BLOCK: Final = 1024 * 1024
-_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-_UNREADABLE = (OSError, EOFError, zlib.error)
+_UNREADABLE: Final = (OSError, EOFError, zlib.error)
 
 
 class Reader:
-    """The documents of the files found; iterate it once.
+    """The documents below some paths; iterate it once, and it tells the failures and each document's place."""
 
-    Attributes:
-        failures: what was not read, and why.
-        exhausted: whether everything has been read.
-    """
-
-    def __init__(self, found: Found, defaults: Defaults) -> None:
-        self.failures = list(found.failures)
+    def __init__(self, paths: Iterable[Path], source: str, acl: Any = STORED) -> None:
+        self.files: list[tuple[Path, str]] = []
+        self.left_out: Counter[str] = Counter()
+        self.failures: list[tuple[str, str]] = []  # (where, why)
+        self.places: list[str] = []
         self.exhausted = False
-        self._files = found.files
-        self._defaults = defaults
-        self._places: list[tuple[InputFile, int | None]] = []
+        self._source, self._acl = source, acl
+        self._taken: dict[str, Path] = {}
+        for path in paths:
+            if path.is_dir():
+                self._walk(path)
+            elif path.exists():
+                self._take(path, path.name)
+            else:
+                self.failures.append((str(path), "no such file or folder"))
+
+    def _walk(self, root: Path) -> None:
+        def unreadable(error: OSError) -> None:
+            self.failures.append((str(error.filename), str(error.strerror)))
+
+        inside = root.resolve()
+        for folder, folders, names in os.walk(root, onerror=unreadable):
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            for path in (Path(folder, name) for name in sorted(names)):
+                kind = _passed_over(path, inside)
+                if kind:
+                    self.left_out[kind] += 1
+                else:
+                    self._take(path, path.relative_to(root).as_posix())
+
+    def _take(self, path: Path, external_id: str) -> None:
+        first = self._taken.setdefault(external_id, path)
+        # A second file with an id that is taken would replace the first.
+        if first is path or _holds_lines(path):
+            self.files.append((path, external_id))
+        else:
+            self.failures.append((str(path), f"{first} has the same id: ingest it with a --source of its own"))
 
     def __iter__(self) -> Iterator[Document]:
-        for file in self._files:
-            yield from self._lines(file) if file.holds_lines else self._whole(file)
+        for path, external_id in self.files:
+            where = str(path)
+            try:
+                for where, data in _pieces(path):
+                    document = self._document(path, external_id, where, data)
+                    if document:
+                        self.places.append(where)
+                        yield document
+            except _UNREADABLE as error:
+                self.failures.append((where, f"cannot be read: {getattr(error, 'strerror', None) or error}"))
         self.exhausted = True
 
-    @property
-    def count(self) -> int:
-        """How many documents have been read so far."""
-        return len(self._places)
-
-    def where(self, index: int) -> str:
-        """Name the file, and the line, of a document by its place in the order of reading."""
-        return _where(*self._places[index])
-
-    def _fail(self, file: InputFile, line: int | None, error: Exception) -> None:
-        self.failures.append(Failure(_where(file, line), _reason(error)))
-
-    def _whole(self, file: InputFile) -> Iterator[Document]:
+    def _document(self, path: Path, external_id: str, where: str, data: bytes) -> Document | None:
+        lines = _holds_lines(path)
         try:
-            with file.path.open("rb") as stream:
-                data = stream.read(MAX_BYTES + 1)
-            _check_size(data, "file")
-            extracted = extract(data, file.path.suffix)
-        except (InputError, *_UNREADABLE) as error:
-            self._fail(file, None, error)
-            return
-        self._places.append((file, None))
-        yield Document(
-            text=extracted.text,
-            name=extracted.title or file.path.name,
-            external_id=file.external_id,
-            source=self._defaults.source,
-            acl=self._defaults.acl,
-        )
-
-    def _lines(self, file: InputFile) -> Iterator[Document]:
-        number = 1
-        try:
-            with _open(file) as stream:
-                for number, line in enumerate(_split(stream), 1):
-                    document = self._line(file, number, line)
-                    if document:
-                        self._places.append((file, number))
-                        yield document
-        except _UNREADABLE as error:
-            self._fail(file, number, error)
-
-    def _line(self, file: InputFile, number: int, line: bytes) -> Document | None:
-        if number == 1:
-            line = line.removeprefix(_BYTE_ORDER_MARK)
-        if not line.strip():
-            return None
-        try:
-            _check_size(line, "line")
-            return read_line(line, self._defaults)
+            if len(data) > MAX_BYTES:
+                raise InputError(f"the {'line' if lines else 'file'} is larger than {MAX_BYTES // 1024**2} MB")
+            if lines:
+                return read_line(data, self._source, self._acl)
+            text = extract(data, path.suffix)
         except InputError as error:
-            self._fail(file, number, error)
+            self.failures.append((where, str(error)))
             return None
+        name = text.title or path.name
+        return Document(text=text.text, name=name, external_id=external_id, source=self._source, acl=self._acl)
+
+    def count(self) -> int:
+        """Count what reading will come across, without taking it apart."""
+        total = len(self.failures)
+        for path, _ in self.files:
+            with suppress(*_UNREADABLE):
+                for _ in _pieces(path) if _holds_lines(path) else [path]:
+                    total += 1
+        return total
 
 
-def count_documents(files: Iterable[InputFile]) -> int:
-    """Count what a reader will come across, without taking it apart."""
-    total = 0
-    for file in files:
-        if not file.holds_lines:
-            total += 1
-            continue
-        last = b"\n"
-        with suppress(*_UNREADABLE), _open(file) as stream:
-            while block := stream.read(_BLOCK):
-                total += block.count(b"\n")
-                last = block[-1:]
-        total += last != b"\n"
-    return total
+def _passed_over(path: Path, inside: Path) -> str | None:
+    """Say what kind of file this is when it is not for us."""
+    if path.name.startswith("."):
+        return "hidden"
+    # A link out of the folder would publish, under this folder's ACL, what nobody meant to give.
+    if path.is_symlink() and not path.resolve().is_relative_to(inside):
+        return "links out of the folder"
+    if not _holds_lines(path) and path.suffix.lower() not in SUPPORTED_SUFFIXES:
+        return path.suffix or "no suffix"
+    return None if path.is_file() or path.is_symlink() else "not a file"
 
 
-def _open(file: InputFile) -> BinaryIO:
-    packed = file.path.suffix.lower() == ".gz"
-    return cast(BinaryIO, gzip.open(file.path, "rb") if packed else file.path.open("rb"))
+def _holds_lines(path: Path) -> bool:
+    return path.name.lower().endswith(_LINES_SUFFIXES)
 
 
-def _split(stream: BinaryIO) -> Iterator[bytes]:
-    """Yield lines; one that is too long ends behind the limit, and the rest of it is passed over."""
-    while line := stream.readline(MAX_BYTES + 1):
-        yield line
-        rest = line if len(line) > MAX_BYTES else b"\n"
-        while rest and not rest.endswith(b"\n"):
-            rest = stream.readline(_BLOCK)
-
-
-def _check_size(data: bytes, what: str) -> None:
-    if len(data) > MAX_BYTES:
-        raise InputError(f"the {what} is larger than {MAX_BYTES // 1024**2} MB")
-
-
-def _where(file: InputFile, line: int | None) -> str:
-    path = printable_path(file.path)
-    return path if line is None else f"{path}:{line}"
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, InputError):
-        return str(error)
-    if isinstance(error, OSError) and error.strerror:
-        return f"cannot be read: {error.strerror}"
-    return f"cannot be read: {error}"
+def _pieces(path: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield where a document is, and its bytes, cut behind the limit; the rest of a line is passed over."""
+    packed = _holds_lines(path) and path.suffix.lower() == ".gz"
+    with cast(BinaryIO, gzip.open(path) if packed else path.open("rb")) as stream:
+        if not _holds_lines(path):
+            yield str(path), stream.read(MAX_BYTES + 1)
+            return
+        number = 0
+        while line := stream.readline(MAX_BYTES + 1):
+            number += 1
+            if line.strip():
+                yield f"{path}:{number}", line
+            rest = line if len(line) > MAX_BYTES else b"\n"
+            while rest and not rest.endswith(b"\n"):
+                rest = stream.readline(_BLOCK)

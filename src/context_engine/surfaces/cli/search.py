@@ -1,36 +1,26 @@
 """The command `search`."""
 
 import json
+import re
+from collections.abc import Iterable
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from rich.padding import Padding
 from rich.text import Text
 
-from context_engine import Hit, SearchReport, SearchResult, Settings
+from context_engine import SearchResult, Settings
 from context_engine.retrieval.query import read_question
 from context_engine.surfaces.cli import options
-from context_engine.surfaces.cli.helptext import examples, paragraphs
-from context_engine.surfaces.cli.output import out, plain, print_json
-from context_engine.surfaces.cli.session import session_of
-from context_engine.surfaces.cli.snippet import snippet
-from context_engine.surfaces.cli.wire import document_json
+from context_engine.surfaces.cli.output import document_json, out, plain, print_json, printable, say
 from context_engine.text.analyse import Analyser
 
-HELP = paragraphs("""
-Search what a caller may see.
-
-Say who asks: --as for each principal of the caller, --anonymous for a visitor, or --trusted for no limits. The answer
-is what a database with only that caller's documents would give.
-
-The question may hold "phrases" and -exclusions.
-""")
-
-EPILOG = examples(
-    'search "notice period" --as group:staff --as group:hr',
-    'search "launch date" --anonymous --source handbook --metadata area=public',
-    "search AX-4410-B --trusted --top-k 3 --json",
+_WORD: Final = re.compile(r"\w+(?:['’./_-]\w+)*")
+_BEFORE: Final = 40
+_METADATA: Final = (
+    'Only documents with this value; repeatable. VALUE may be JSON: 2020, true, ["a", "b"] for any of them, '
+    '{"gte": 2020} to compare.'
 )
 
 
@@ -42,32 +32,35 @@ def search(  # noqa: PLR0913 (an option is an argument)
     trusted: options.Trusted = False,
     top_k: Annotated[int, typer.Option("--top-k", metavar="N", help="How many hits at most.")] = 10,
     sources: options.Sources = None,
-    metadata: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KEY=VALUE",
-            help="Only documents with this value; repeatable. VALUE may be JSON: 2020, true, "
-            '["a", "b"] for any of them, {"gte": 2020} to compare.',
-        ),
-    ] = None,
+    metadata: Annotated[options.Words, typer.Option(metavar="KEY=VALUE", help=_METADATA)] = None,
     exact: Annotated[bool, typer.Option("--exact", help="Scan every visible vector, however many there are.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Search."""
-    principals = options.caller(as_, anonymous, trusted)
-    with session_of(context).engine() as engine:
+    """Search what a caller may see.
+
+    Say who asks: --as for each principal of the caller, --anonymous for a visitor, or --trusted for no limits. The
+    answer is what a database with only that caller's documents would give.
+
+    The question may hold "phrases" and -exclusions.
+
+    Examples:
+        search "notice period" --as group:staff --as group:hr
+        search "launch date" --anonymous --source handbook --metadata area=public
+        search AX-4410-B --trusted --top-k 3 --json
+    """
+    who, wanted = options.caller(as_, anonymous, trusted), _metadata(metadata or [])
+    with options.session_of(context).engine() as engine:
         result = engine.search(
-            query,
-            principals=principals,
-            top_k=top_k,
-            sources=sources or None,
-            metadata=_metadata(metadata or []),
-            exact=exact,
+            query, principals=who, top_k=top_k, sources=sources or None, metadata=wanted, exact=exact
         )
-        if as_json:
-            print_json(_result_json(result))
-        else:
-            _show(query, result, engine.settings)
+    if as_json:
+        hits = [
+            {"rank": rank, **asdict(hit), "chunk_id": str(hit.chunk_id), "document": document_json(hit.document)}
+            for rank, hit in enumerate(result.hits, 1)
+        ]
+        print_json({"hits": hits, "report": asdict(result.report)})
+    else:
+        _show(query, result, engine.settings)
 
 
 def _metadata(pairs: list[str]) -> dict[str, Any] | None:
@@ -92,43 +85,43 @@ def _show(query: str, result: SearchResult, settings: Settings) -> None:
         name = plain(hit.document.name or hit.document.external_id, "bold")
         out.print(Text.assemble(f"{rank:>2}. ", name, (f"  {hit.score:.4f}", "dim")))
         out.print(Padding(snippet(hit.text, terms, analyser), (0, 0, 0, 4), expand=False))
-        out.print(Padding(plain(_origin(hit), "dim"), (0, 0, 1, 4), expand=False))
+        chunk = [f"chunk {hit.position}"] if hit.position else []
+        legs = [f"{leg} {place.rank}" for leg, place in hit.legs.items()]
+        origin = " · ".join([hit.document.source, hit.document.external_id, *chunk, *legs])
+        out.print(Padding(plain(origin, "dim"), (0, 0, 1, 4), expand=False))
     if not result.hits:
-        out.print("no hits")
-    out.print(plain(_report_line(result.report), "dim"), soft_wrap=True)
-    for leg, report in result.report.legs.items():
-        if report.error:
-            out.print(plain(f"the {leg} leg failed: {report.error}", "yellow"), soft_wrap=True)
+        say("no hits")
+    report, total_ms = result.report, sum(result.report.timings_ms.get(part, 0) for part in ("total", "embed"))
+    parts = [f"{leg} {part.route} ({part.candidates})" for leg, part in report.legs.items()]
+    approximate = ", ".join(leg for leg, part in report.legs.items() if not part.exact)
+    parts += [f"approximate: {approximate}" if approximate else "exact"]
+    say(" · ".join([*parts, f"{report.visible_chunks:,} chunks visible", f"{total_ms:.0f} ms"]), "dim")
+    for leg, part in report.legs.items():
+        if part.error:
+            say(f"the {leg} leg failed: {part.error}", "yellow")
 
 
-def _origin(hit: Hit) -> str:
-    document = hit.document
-    parts = [document.source, document.external_id]
-    if hit.position:
-        parts.append(f"chunk {hit.position}")
-    return " · ".join([*parts, *(f"{leg} {place.rank}" for leg, place in hit.legs.items())])
+def snippet(text: str, terms: Iterable[str], analyser: Analyser, width: int = 240) -> Text:
+    """Cut the stretch that holds the most of the terms, and mark every word that stands for one."""
 
+    def lexemes(word: str) -> set[str]:
+        return {lexeme for part in analyser.words(word) for lexeme, _ in part.lexemes}
 
-def _report_line(report: SearchReport) -> str:
-    routes = [f"{leg} {part.route} ({part.candidates})" for leg, part in report.legs.items()]
-    approximate = [leg for leg, part in report.legs.items() if not part.exact]
-    exact = f"approximate: {', '.join(approximate)}" if approximate else "exact"
-    seen = f"{report.visible_chunks:,} chunks visible"
-    milliseconds = report.timings_ms.get("total", 0) + report.timings_ms.get("embed", 0)
-    return " · ".join([*routes, exact, seen, f"{milliseconds:.0f} ms"])
+    line, wanted = printable(text), frozenset(terms)
+    matches = [(word.span(), found) for word in _WORD.finditer(line) if (found := wanted & lexemes(word[0]))]
 
+    def terms_from(start: int) -> int:
+        inside = (found for span, found in matches if start <= span[0] and span[1] <= start + width)
+        return len(frozenset[str]().union(*inside))
 
-def _result_json(result: SearchResult) -> dict[str, Any]:
-    hits = [
-        {
-            "rank": rank,
-            "chunk_id": str(hit.chunk_id),
-            "position": hit.position,
-            "score": hit.score,
-            "text": hit.text,
-            "document": document_json(hit.document),
-            "legs": {leg: asdict(place) for leg, place in hit.legs.items()},
-        }
-        for rank, hit in enumerate(result.hits, 1)
-    ]
-    return {"hits": hits, "report": asdict(result.report)}
+    starts = (max(first - _BEFORE, 0) for (first, _), _ in matches)
+    start = max(starts, key=terms_from, default=0) if len(line) > width else 0
+    end = min(len(line), start + width)
+    if start:
+        start = line.find(" ", start, end) + 1 or start
+    if end < len(line):
+        end = max(line.rfind(" ", start, end), start + width // 2)
+    shown = Text(line)
+    for span, _ in matches:
+        shown.stylize("bold yellow", *span)
+    return Text.assemble("…" if start else "", shown[start:end], "…" if end < len(line) else "")

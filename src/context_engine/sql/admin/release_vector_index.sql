@@ -1,0 +1,1 @@
+DELETE FROM {schema}.setting WHERE name = 'vector_index_build'

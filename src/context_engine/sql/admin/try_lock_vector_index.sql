@@ -1,1 +1,0 @@
-SELECT pg_try_advisory_lock(hashtextextended('context_engine.vector_index.' || %(schema_name)s, 0))

@@ -1,1 +1,0 @@
-SELECT pg_advisory_unlock(hashtextextended('context_engine.vector_index.' || %(schema_name)s, 0))
