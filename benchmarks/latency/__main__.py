@@ -86,7 +86,7 @@ class Run:
         self.out.mkdir(parents=True, exist_ok=True)
         self.benchmark = _benchmark(args)
         plan = Plan()
-        self.plan = replace(plan, warm_up=1, tuning=1, least_runs=3, budget_s=2.0) if args.small else plan
+        self.plan = replace(plan, warm_up=1, tuning=1, least_runs=1, budget_s=0.1) if args.small else plan
         counts = {kind: len(self.benchmark.of_class(kind)) for kind in data.CLASSES}
         self.signature = f"{self.benchmark.name} {len(self.benchmark.documents)} {counts}"
         self.facts: dict[str, Any] = {}

@@ -239,6 +239,12 @@ PLAIN: Final[tuple[Candidate, ...]] = (
         {**_ITERATIVE, "hnsw.iterative_scan": "relaxed_order"},
     ),
     Candidate(
+        "HNSW, iterative, relaxed, ef 300",
+        "vector",
+        _PEER_VECTOR,
+        {**_ITERATIVE, "hnsw.iterative_scan": "relaxed_order", "hnsw.ef_search": "300"},
+    ),
+    Candidate(
         "HNSW, iterative, strict",
         "vector",
         _PEER_VECTOR,

@@ -29,7 +29,7 @@ _MIB = 1024 * 1024
 
 def new_engine(url: str, benchmark: Benchmark) -> Engine:
     """Open the engine with its defaults, but for chunks so large that nearly every document is one."""
-    settings = Settings(storage={"schema_name": ENGINE_SCHEMA}, ingest={"chunk_tokens": 8192})
+    settings = Settings(storage={"schema_name": ENGINE_SCHEMA}, ingest={"chunk_tokens": 4096})
     return Engine(url, embedder=StoredVectors(benchmark), settings=settings)
 
 

@@ -219,9 +219,10 @@ class WideTable:
         questions: Sequence[Question],
         least_ms: float | None,
     ) -> list[Answer]:
-        """Run one statement on every question, or once where it has no chance."""
+        """Run one statement on every question, after one to warm up; only that one where it has no chance."""
         first = self.ask(candidate, caller, questions[0])
-        if first.ms > _TUNE_BUDGET_MS or (least_ms is not None and first.ms > _HOPELESS * least_ms):
+        hopeless = least_ms is not None and first.ms > _HOPELESS * least_ms
+        if hopeless or first.ms > _TUNE_BUDGET_MS or len(questions) == 1:
             return [first]
         answers: list[Answer] = []
         spent = 0.0

@@ -76,7 +76,7 @@ class FusionSettings(_Section):
 class IngestSettings(_Section):
     """How documents are cut and written."""
 
-    chunk_tokens: int = Field(default=256, ge=16, le=8192)
+    chunk_tokens: int = Field(default=256, ge=16, le=4096)
     """A chunk's size, counted as UTF-8 bytes over four."""
     batch_documents: int = Field(default=512, ge=1, le=10_000)
     embed_batch: int = Field(default=256, ge=1)

@@ -39,9 +39,7 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 def check(out: Path) -> None:
     raw = rows(out / "raw.csv")
-    assert {"caller", "share", "class", "question", "method", "part", "ms", "timed_out"} <= set(
-        raw[0]
-    )
+    assert {"caller", "share", "class", "question", "method", "part", "ms", "timed_out"} <= set(raw[0])
     measured = {(row["caller"], row["class"], row["method"], row["part"]) for row in raw}
     wanted = {
         (caller, kind, method, part)
@@ -53,9 +51,7 @@ def check(out: Path) -> None:
     assert wanted <= measured
     summary = rows(out / "summary.csv")
     assert len(summary) == len(wanted)
-    assert {"p50_ms", "p90_ms", "p95_ms", "ratio_p50", "ratio_p50_if_legs_at_once"} <= set(
-        summary[0]
-    )
+    assert {"p50_ms", "p90_ms", "p95_ms", "ratio_p50", "ratio_p50_if_legs_at_once"} <= set(summary[0])
     assert all((row["ratio_p50"] != "") == (row["method"] != "ours") for row in summary)
     assert {"statement", "p50_ms", "chosen"} <= set(rows(out / "candidates.csv")[0])
     facts = json.loads((out / "facts.json").read_text())

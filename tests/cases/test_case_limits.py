@@ -70,7 +70,7 @@ DENSE = {
 }
 
 
-@pytest.mark.parametrize("tokens", [16, 256, 8192])
+@pytest.mark.parametrize("tokens", [16, 256, 4096])
 @pytest.mark.parametrize("name", DENSE)
 def test_p17_every_chunk_size_holds_every_text(
     name: str, tokens: int, new_engine: NewEngine, database_url: str
@@ -89,13 +89,13 @@ def test_p17_a_text_beyond_a_limit_harms_no_other(
     new_engine: NewEngine, database_url: str
 ) -> None:
     """However the database says no to one document, the others of its batch are stored."""
-    engine = new_engine(database_url, Same(), ingest={"chunk_tokens": 8192})
+    engine = new_engine(database_url, Same(), ingest={"chunk_tokens": 4096})
     han = DENSE["han"][0]
     documents = [doc(str(number), f"note {number}") for number in range(5)]
     report = engine.ingest([*documents[:2], doc("dense", han), *documents[2:]])
     assert report.created >= 5
     assert "reached" not in str([item.error for item in report.failed])
-    check_stored(database_url, 8192)
+    check_stored(database_url, 4096)
 
 
 def test_p49_ten_thousand_chunks(new_engine: NewEngine, database_url: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from context_engine import InputError
 from context_engine.model import STORED
-from context_engine.surfaces.cli.lines import read_line
+from context_engine.surfaces.cli.reading import read_line
 
 DEFAULTS = ("s", ["group:default"])
 

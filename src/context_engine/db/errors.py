@@ -4,12 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import Final
 
 import psycopg
 from psycopg import errors as pg
 from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
 
-from context_engine.errors import ConfigError, SchemaOutOfDate, StoreError
+from context_engine.errors import ConfigError, ContextEngineError, SchemaOutOfDate, StoreError
+
+_POOL: Final = (PoolTimeout, PoolClosed, TooManyRequests)
+_MISSING: Final = (pg.UndefinedTable, pg.UndefinedColumn, pg.InvalidSchemaName)
+_REFUSED: Final[tuple[tuple[tuple[type[Exception], ...], str, bool], ...]] = (
+    ((pg.QueryCanceled,), "the statement ran into storage.statement_timeout_s or was cancelled", True),
+    (
+        (PoolTimeout, TooManyRequests),
+        "no database connection became free in time: raise storage.pool_size",
+        True,
+    ),
+    ((PoolClosed,), "the engine is closed", False),
+    ((pg.DiskFull, pg.OutOfMemory, pg.ConfigurationLimitExceeded), "the database is out of a resource", True),
+    (
+        (pg.SerializationFailure, pg.DeadlockDetected, pg.LockNotAvailable),
+        "the transaction met another one: try again",
+        True,
+    ),
+    (
+        (pg.UniqueViolation, pg.DuplicateSchema, pg.DuplicateTable, pg.DuplicateObject),
+        "someone else made the same thing at the same time: try again",
+        True,
+    ),
+    (
+        (pg.ProgramLimitExceeded, pg.StatementTooComplex),
+        "more than the database can take at once: for a document lower ingest.chunk_tokens, for a search ask for less",
+        False,
+    ),
+)
+"""Kinds of errors, what to say, and whether the same call may succeed later."""
 
 
 def unreachable(state: str) -> StoreError:
@@ -21,39 +51,19 @@ def unreachable(state: str) -> StoreError:
     )
 
 
-def translate(error: Exception) -> Exception:
+def translate(error: Exception) -> ContextEngineError:
     """Return our error for a driver's."""
     state = getattr(error, "sqlstate", None) or "no SQLSTATE"
-    match error:
-        case pg.UndefinedTable() | pg.UndefinedColumn() | pg.InvalidSchemaName():
-            return SchemaOutOfDate("the tables are missing or old: run `context-engine migrate`")
-        case pg.InsufficientPrivilege():
-            return ConfigError("the database role lacks a privilege that this call needs")
-        case pg.QueryCanceled():
-            return StoreError(
-                "the statement ran into storage.statement_timeout_s or was cancelled",
-                retryable=True,
-            )
-        case PoolTimeout() | TooManyRequests():
-            return StoreError(
-                "no database connection became free in time: raise storage.pool_size",
-                retryable=True,
-            )
-        case PoolClosed():
-            return StoreError("the engine is closed")
-        case pg.DiskFull() | pg.OutOfMemory() | pg.ConfigurationLimitExceeded():
-            return StoreError(f"the database is out of a resource ({state})", retryable=True)
-        case pg.SerializationFailure() | pg.DeadlockDetected() | pg.LockNotAvailable():
-            return StoreError("the transaction met another one: try again", retryable=True)
-        case pg.ProgramLimitExceeded() | pg.StatementTooComplex():
-            return StoreError(
-                f"more than the database can take at once ({state}): for a document lower ingest.chunk_tokens, "
-                "for a search ask for less"
-            )
-        case psycopg.OperationalError() | psycopg.InterfaceError():
-            return unreachable(state)
-        case _:
-            return StoreError(f"the database refused a statement ({state})")
+    if isinstance(error, _MISSING):
+        return SchemaOutOfDate("the tables are missing or old: run `context-engine migrate`")
+    if isinstance(error, pg.InsufficientPrivilege):
+        return ConfigError("the database role lacks a privilege that this call needs")
+    for kinds, message, retryable in _REFUSED:
+        if isinstance(error, kinds):
+            return StoreError(f"{message} ({state})", retryable=retryable)
+    if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+        return unreachable(state)
+    return StoreError(f"the database refused a statement ({state})")
 
 
 @contextmanager
@@ -61,5 +71,5 @@ def translated() -> Generator[None]:
     """Raise our errors for the driver's."""
     try:
         yield
-    except (psycopg.Error, PoolTimeout, PoolClosed, TooManyRequests) as error:
+    except (psycopg.Error, *_POOL) as error:
         raise translate(error) from error

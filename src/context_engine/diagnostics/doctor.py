@@ -114,9 +114,9 @@ def _vector_index(facts: DatabaseFacts, threshold: int) -> Iterator[Finding]:
         what = "the vector index is not valid: its build was interrupted, and searches scan instead"
         yield Finding("problem", what, "ingest anything: the index is built again at the end")
     elif facts.vector_index == "absent" and facts.counts and facts.counts.chunks > threshold:
-        many = f"{facts.counts.chunks} chunks are stored"
-        what = f"{many} and there is no vector index: wide searches scan every vector"
-        yield Finding("warning", what, "ingest anything: the index is built at the end")
+        stored = f"{facts.counts.chunks} chunks are stored and there is no vector index"
+        advice = "ingest anything: the index is built at the end"
+        yield Finding("warning", f"{stored}: wide searches scan every vector", advice)
 
 
 def changed_settings(settings: Settings) -> dict[str, Any]:

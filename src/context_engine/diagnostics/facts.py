@@ -49,11 +49,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseFacts:
-    """A database as it is: what was applied and recorded, next to what the engine that asks expects.
-
-    Recorded facts, counts and index are known when the tables are of this version; an extension that is left out has
-    no files on the server.
-    """
+    """A database as it is; the last three are known when the tables are of this package's version."""
 
     embedded: bool
     server: Server

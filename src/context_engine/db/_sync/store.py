@@ -13,6 +13,7 @@ from context_engine.retrieval.compose import Statement
 from context_engine.settings import StorageSettings
 from context_engine.sql import load
 from psycopg import Connection, Cursor, sql
+from psycopg.errors import FeatureNotSupported, InsufficientPrivilege, InvalidSchemaName, UndefinedFile
 from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool, PoolTimeout
 
@@ -69,11 +70,12 @@ class Transaction:
     def attempt(self, statement: Statement) -> list[Row]:
         """Run one statement that may fail without ending the transaction."""
         self.run(Statement("SAVEPOINT attempt"))
-        try:
-            [rows] = self.run(statement)
-        except Exception:
-            self.run(Statement("ROLLBACK TO SAVEPOINT attempt"))
-            raise
+        with translated():
+            try:
+                [rows] = self.run(statement)
+            except Exception:
+                self.run(Statement("ROLLBACK TO SAVEPOINT attempt"))
+                raise
         return rows
 
     def script(self, text: LiteralString, **parts: sql.Composable) -> None:
@@ -85,7 +87,13 @@ class Transaction:
     def create_extension(self, name: str) -> None:
         """Create an extension in the schema that the server chooses."""
         self._connection.execute("SET LOCAL search_path TO DEFAULT")
-        self._connection.execute(sql.SQL("CREATE EXTENSION {}").format(sql.Identifier(name)))
+        try:
+            self._connection.execute(sql.SQL("CREATE EXTENSION {}").format(sql.Identifier(name)))
+        except (InsufficientPrivilege, UndefinedFile, FeatureNotSupported, InvalidSchemaName) as error:
+            raise ConfigError(
+                f"the extension {name} is missing and cannot be created here: install it on the server, and run "
+                f"CREATE EXTENSION {name} as a role that may"
+            ) from error
 
     def copy(self, name: LiteralString, rows: Iterable[bytes]) -> None:
         """Load rows in binary COPY format through the COPY statement in `sql/<name>.sql`."""

@@ -79,8 +79,8 @@ def _global_options(
         ingest handbook/ --acl group:staff --source handbook
         search "notice period" --as group:staff
 
-    Settings also come from CONTEXT_ENGINE_… variables and from context-engine.toml. Exit status: 0 done, 1 something was
-    not as asked, 2 the command could not run.
+    Settings also come from CONTEXT_ENGINE_… variables and from context-engine.toml. Exit status: 0 done, 1 something
+    was not as asked, 2 the command could not run.
     """
     if database_url == "":
         raise typer.BadParameter("--database-url is empty")

@@ -75,8 +75,8 @@ def _rows(facts: DatabaseFacts) -> list[tuple[str, str]]:
         order = {key: recorded[key] for key in facts.expected.get(name, ()) if key in recorded}
         rows.append((name, describe({**order, **recorded})))
     if counts:
-        stored = f"{counts.documents:,} documents, {counts.chunks:,} chunks, {counts.embeddings:,} vectors"
-        rows.append(("stored", stored))
+        vectors = f"{counts.embeddings:,} vectors"
+        rows.append(("stored", f"{counts.documents:,} documents, {counts.chunks:,} chunks, {vectors}"))
         rows.append(("access", f"{counts.access_classes:,} access classes, {counts.policies:,} policies"))
         absent = "none: it is built when there are more chunks than storage.ann_exact_threshold"
         rows.append(("vector index", absent if facts.vector_index == "absent" else str(facts.vector_index)))

@@ -92,13 +92,10 @@ def acl(allow: Words, public: bool, policy: str | None, require: Words, deny: Wo
 def document_ids(keys: Words, source: str | None, external_id: str | None) -> list[int]:
     """Return the ids of the documents that are named, either way."""
     if keys and source is None and external_id is None:
-        return sorted({_document_id(key) for key in keys})
+        for key in keys:
+            if not re.fullmatch("[0-9]{1,19}", key):
+                raise InputError(f"{key!r} is no document id: ids are whole numbers")
+        return sorted({check_document_id(int(key)) for key in keys})
     if keys or source is None or external_id is None:
         raise typer.BadParameter("name a document: its id, or both --source and --external-id")
     return [document_id(*identify(Document(text="", source=source, external_id=external_id)))]
-
-
-def _document_id(value: str) -> int:
-    if not re.fullmatch("[0-9]{1,19}", value):
-        raise InputError(f"{value!r} is no document id: ids are whole numbers")
-    return check_document_id(int(value))

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from context_engine import ACL, DocumentInfo, Policy
@@ -43,9 +43,8 @@ def print_json(value: Any) -> None:
 
 def table(*columns: str, rows: Sequence[Sequence[str | Text]]) -> Table:
     """Lay out rows; a cell that is too wide is folded, never cut."""
-    made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for column in columns:
-        made.add_column(column, overflow="fold")
+    folded = (Column(column, overflow="fold") for column in columns)
+    made = Table(*folded, box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for row in rows:
         made.add_row(*(plain(cell) if isinstance(cell, str) else cell for cell in row))
     return made

@@ -103,15 +103,13 @@ def _show(query: str, result: SearchResult, settings: Settings) -> None:
 
 def snippet(text: str, terms: Iterable[str], analyser: Analyser, width: int = 240) -> Text:
     """Cut the stretch that holds the most of the terms, and mark every word that stands for one."""
-
-    def lexemes(word: str) -> set[str]:
-        return {lexeme for part in analyser.words(word) for lexeme, _ in part.lexemes}
-
     line, wanted = printable(text), frozenset(terms)
-    matches = [(word.span(), found) for word in _WORD.finditer(line) if (found := wanted & lexemes(word[0]))]
+    words = ((word.span(), analyser.words(word[0])) for word in _WORD.finditer(line))
+    found = ((span, wanted & {lexeme for part in parts for lexeme, _ in part.lexemes}) for span, parts in words)
+    matches = [(span, lexemes) for span, lexemes in found if lexemes]
 
     def terms_from(start: int) -> int:
-        inside = (found for span, found in matches if start <= span[0] and span[1] <= start + width)
+        inside = (lexemes for span, lexemes in matches if start <= span[0] and span[1] <= start + width)
         return len(frozenset[str]().union(*inside))
 
     starts = (max(first - _BEFORE, 0) for (first, _), _ in matches)
