@@ -109,9 +109,7 @@ def new_engine(new_database: NewDatabase) -> Iterator[NewEngine]:
     """Make engines that are closed after the test; each on a new database unless `database_url` is given."""
     made: list[Engine] = []
 
-    def make(
-        database_url: str | None = None, embedder: object | None = None, **sections: object
-    ) -> Engine:
+    def make(database_url: str | None = None, embedder: object | None = None, **sections: object) -> Engine:
         engine = Engine(
             database_url or new_database(),
             embedder=embedder or HashingEmbedder(32),

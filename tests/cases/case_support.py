@@ -105,10 +105,7 @@ def at_once(*calls: Callable[[], Any]) -> list[Any]:
         except BaseException as error:  # noqa: BLE001 - handed to the test's own thread
             errors.append(error)
 
-    threads = [
-        threading.Thread(target=work, args=(place, call), daemon=True)
-        for place, call in enumerate(calls)
-    ]
+    threads = [threading.Thread(target=work, args=(place, call), daemon=True) for place, call in enumerate(calls)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -187,9 +184,7 @@ def _check_ids(documents: Iterable[tuple[Any, ...]], chunks: Iterable[tuple[Any,
         assert chunk == chunk_id(document, position)
 
 
-def _check_versions(
-    documents: Iterable[tuple[Any, ...]], chunks: Iterable[tuple[Any, ...]], chunk_tokens: int
-) -> None:
+def _check_versions(documents: Iterable[tuple[Any, ...]], chunks: Iterable[tuple[Any, ...]], chunk_tokens: int) -> None:
     parts: dict[int, list[tuple[Any, ...]]] = {}
     for document, *rest in chunks:
         parts.setdefault(document, []).append(tuple(rest))
@@ -198,9 +193,7 @@ def _check_versions(
         if not text:
             continue  # by its name alone; what the body was is not kept
         again = plan_document(
-            Document(
-                text=text, name=name, external_id=external_id, source=source, metadata=metadata
-            ),
+            Document(text=text, name=name, external_id=external_id, source=source, metadata=metadata),
             IngestSettings(chunk_tokens=chunk_tokens),
         )
         assert again.content_hash == content_hash, f"{external_id} is of two versions"

@@ -22,9 +22,7 @@ def library(server: EmbeddedServer, template: str) -> Iterator[Callable[..., Eng
     made: dict[str, Engine] = {}
     numbers = itertools.count()
 
-    def borrow(
-        name: str, documents: Sequence[Document], embedder: object | None = None, **sections: Any
-    ) -> Engine:
+    def borrow(name: str, documents: Sequence[Document], embedder: object | None = None, **sections: Any) -> Engine:
         if name not in made:
             database = f"library_{os.getpid()}_{next(numbers)}"
             with psycopg.connect(server.url(), autocommit=True) as admin:

@@ -101,14 +101,10 @@ async def test_the_whole_flow(new_async_engine: NewAsyncEngine, database_url: st
         assert check_stored(database_url, 256).documents == 0
 
 
-async def test_searches_at_once_on_two_connections(
-    new_async_engine: NewAsyncEngine, database_url: str
-) -> None:
+async def test_searches_at_once_on_two_connections(new_async_engine: NewAsyncEngine, database_url: str) -> None:
     embedder = AsyncHashing()
     engine = new_async_engine(embedder, storage={"pool_size": 2})
-    await engine.ingest(
-        doc(str(number), f"an otter {number}", [f"user:{number % 8}"]) for number in range(80)
-    )
+    await engine.ingest(doc(str(number), f"an otter {number}", [f"user:{number % 8}"]) for number in range(80))
 
     async def search(number: int) -> set[str]:
         return set(found(await engine.search("otter", principals=[f"user:{number % 8}"])))
@@ -210,9 +206,7 @@ async def test_an_ingest_that_is_cancelled_writes_all_or_nothing(
     assert check_stored(database_url, 256).documents == 2
 
 
-async def test_a_leg_that_fails_is_named(
-    new_async_engine: NewAsyncEngine, database_url: str
-) -> None:
+async def test_a_leg_that_fails_is_named(new_async_engine: NewAsyncEngine, database_url: str) -> None:
     engine = new_async_engine(storage={"pool_size": 1})
     await engine.ingest([doc("one", "an otter swims")])
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:

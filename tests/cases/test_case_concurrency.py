@@ -75,9 +75,7 @@ def worker(engine: Engine, number: int, rounds: int) -> list[IngestReport]:
 
 
 @pytest.mark.parametrize("engines", [1, 2])
-def test_p47_eight_writers_in_opposite_orders(
-    engines: int, new_engine: NewEngine, database_url: str
-) -> None:
+def test_p47_eight_writers_in_opposite_orders(engines: int, new_engine: NewEngine, database_url: str) -> None:
     made = [new_engine(database_url, **WIDE) for _ in range(engines)]
     for name in ("p0", "p1", "p2"):
         made[0].set_policy(name, ["ada"])
@@ -98,9 +96,7 @@ def test_p47_eight_writers_in_opposite_orders(
 
 def test_p47_writers_and_the_index_being_built(new_engine: NewEngine, database_url: str) -> None:
     """Statistics, the vector index and folding go on beside the writers, and fail nobody."""
-    engines = [
-        new_engine(database_url, Same(), storage={"ann_exact_threshold": 100}) for _ in range(4)
-    ]
+    engines = [new_engine(database_url, Same(), storage={"ann_exact_threshold": 100}) for _ in range(4)]
 
     def work(number: int) -> Callable[[], list[IngestReport]]:
         def ingest() -> list[IngestReport]:
@@ -152,8 +148,7 @@ def waits_for_a_lock(database_url: str, stop: threading.Event) -> bool:
     with psycopg.connect(database_url, autocommit=True) as connection:
         while not stop.is_set():
             row = connection.execute(
-                "SELECT count(*) FROM pg_stat_activity"
-                " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
             ).fetchone()
             if row and row[0]:
                 return True
@@ -272,9 +267,7 @@ def test_q01_a_revision_is_never_used_twice(new_engine: NewEngine, database_url:
     check_counts(other, database_url, 256)
 
 
-def test_q01_set_acl_beats_an_ingest_that_has_to_begin_again(
-    new_engine: NewEngine, database_url: str
-) -> None:
+def test_q01_set_acl_beats_an_ingest_that_has_to_begin_again(new_engine: NewEngine, database_url: str) -> None:
     """The database refuses another document of the batch, which is then written in parts."""
     gated = Gated()
     engine, other = new_engine(database_url, gated), new_engine(database_url)
@@ -402,9 +395,7 @@ class Traffic:
 BACKENDS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
 
 
-@pytest.mark.parametrize(
-    ("query", "most"), [("otter river", 5), ("ottter rivr", 8), ("otter", 5), ("zzzz", 8)]
-)
+@pytest.mark.parametrize(("query", "most"), [("otter river", 5), ("ottter rivr", 8), ("otter", 5), ("zzzz", 8)])
 @pytest.mark.parametrize("documents", [20, 300])
 def test_q14_one_connection_one_snapshot(
     query: str,
@@ -431,9 +422,7 @@ def test_q14_one_connection_one_snapshot(
 
 
 @pytest.mark.parametrize("pool_size", [1, 3])
-def test_q14_never_more_connections_than_the_pool(
-    pool_size: int, new_engine: NewEngine, database_url: str
-) -> None:
+def test_q14_never_more_connections_than_the_pool(pool_size: int, new_engine: NewEngine, database_url: str) -> None:
     engine = new_engine(database_url, storage={"pool_size": pool_size})
     engine.ingest(doc(str(number), f"an otter {number}", [f"user:{number % 8}"]) for number in range(80))
 

@@ -25,9 +25,7 @@ LITERALS = [
 
 
 @pytest.mark.parametrize(("query", "wanted", "unwanted"), LITERALS)
-def test_p18_wildcards_in_a_query_are_literal(
-    query: str, wanted: str, unwanted: str, library: Library
-) -> None:
+def test_p18_wildcards_in_a_query_are_literal(query: str, wanted: str, unwanted: str, library: Library) -> None:
     texts = [text for _, *pair in LITERALS for text in pair]
     engine = library("literals", [doc(text, text) for text in texts])
     for leg in TEXT_LEGS:
@@ -43,9 +41,7 @@ def test_p18_a_wildcard_alone_matches_nothing(query: str, library: Library) -> N
         assert not engine.search(query, principals=TRUSTED, weights=only(leg)).hits
 
 
-@pytest.mark.parametrize(
-    "caller", ["teamXa", "team%", "%", "_", "team__", "TEAM_A", "team_a ", "team_", "team-a", "*"]
-)
+@pytest.mark.parametrize("caller", ["teamXa", "team%", "%", "_", "team__", "TEAM_A", "team_a ", "team_", "team-a", "*"])
 def test_p18_no_grant_by_a_pattern(caller: str, library: Library) -> None:
     engine = library("team_a's", [doc("one", "an otter swims", acl=["team_a"])])
     for weights in (None, *map(only, LEGS)):
@@ -136,10 +132,7 @@ def test_p22_keys_are_literal(name: str, library: Library) -> None:
 
 @pytest.mark.parametrize("value", ODD_VALUES)
 def test_p22_values_are_literal(value: str, library: Library) -> None:
-    documents = [
-        doc(str(number), "an otter", metadata={"value": item})
-        for number, item in enumerate(ODD_VALUES)
-    ]
+    documents = [doc(str(number), "an otter", metadata={"value": item}) for number, item in enumerate(ODD_VALUES)]
     engine = library("odd values", documents)
     same = {str(n) for n, item in enumerate(ODD_VALUES) if _stored(item) == _stored(value)}
     for wanted in (value, [value], {"eq": value}, {"gte": value, "lte": value}):
@@ -211,9 +204,7 @@ def test_p22_an_odd_row_does_not_match(wanted: Any, rows: set[str], library: Lib
     documents = [doc(name, "an otter", metadata={"n": value}) for name, value in ROWS.items()]
     engine = library("odd rows", [*documents, doc("none", "an otter")])
     for weights in (None, *map(only, LEGS)):
-        result = engine.search(
-            "otter", principals=[], metadata={"n": wanted}, top_k=100, weights=weights
-        )
+        result = engine.search("otter", principals=[], metadata={"n": wanted}, top_k=100, weights=weights)
         assert set(found(result)) == rows
     assert engine.count(principals=[], metadata={"n": wanted}).documents == len(rows)
 
@@ -225,16 +216,13 @@ def test_p22_an_empty_in_matches_nothing(library: Library) -> None:
             assert not engine.search("note", principals=TRUSTED, weights=weights, **narrowed).hits
         assert engine.count(principals=TRUSTED, **narrowed).documents == 0
         assert not any(
-            list(engine.list_documents(principals=TRUSTED, **narrowed))
-            for _ in range("documents" not in narrowed)
+            list(engine.list_documents(principals=TRUSTED, **narrowed)) for _ in range("documents" not in narrowed)
         )
 
 
 @pytest.mark.parametrize("length", [1_000, 10_000, 100_000])
 @pytest.mark.parametrize("value", [int, str])
-def test_p22_a_long_list_works_or_is_refused(
-    value: Callable[[int], Any], length: int, library: Library
-) -> None:
+def test_p22_a_long_list_works_or_is_refused(value: Callable[[int], Any], length: int, library: Library) -> None:
     documents = [doc(str(n), "an otter", metadata={"n": n, "s": str(n)}) for n in (0, 999, -1)]
     engine = library("numbered", documents)
     wanted = [value(number) for number in range(length)]
@@ -343,9 +331,7 @@ def test_q10_an_id_that_is_not_there(missing: int, engine: Engine) -> None:
     assert not engine.search("otter", principals=TRUSTED, documents=[missing]).hits
 
 
-@pytest.mark.parametrize(
-    "top_k", [0, -5, -1, 10_001, 1_000_000, 2**63, 1.0, 2.5, "10", None, True, False, [1]]
-)
+@pytest.mark.parametrize("top_k", [0, -5, -1, 10_001, 1_000_000, 2**63, 1.0, 2.5, "10", None, True, False, [1]])
 def test_q11_top_k_is_refused(top_k: Any, library: Library) -> None:
     engine = library("few notes", [doc(str(number), f"note x{number}") for number in range(3)])
     with pytest.raises(InputError, match="10000"):

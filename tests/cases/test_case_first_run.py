@@ -42,9 +42,7 @@ def prepare(database_url: str, extensions: dict[str, str]) -> None:
         for name, schema in extensions.items():
             place = sql.Identifier(schema)
             connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(place))
-            connection.execute(
-                sql.SQL("CREATE EXTENSION {} SCHEMA {}").format(sql.Identifier(name), place)
-            )
+            connection.execute(sql.SQL("CREATE EXTENSION {} SCHEMA {}").format(sql.Identifier(name), place))
 
 
 ONE_PROCESS = """
@@ -67,9 +65,7 @@ print(json.dumps(answer))
 
 def start_processes(database_url: str, how: str, count: int = 8) -> list[tuple[int, str, str]]:
     """Start processes that wait for each other at the door; returns code, answer and errors of each."""
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith("CONTEXT_ENGINE_")
-    }
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("CONTEXT_ENGINE_")}
     started = [
         subprocess.Popen(
             [sys.executable, "-W", "error", "-c", ONE_PROCESS, database_url, how],
@@ -89,9 +85,7 @@ def start_processes(database_url: str, how: str, count: int = 8) -> list[tuple[i
             process.stdin.write("go\n")
             process.stdin.flush()
         answers = [process.communicate(timeout=DEADLINE_S) for process in started]
-        return [
-            (process.returncode, *answer) for process, answer in zip(started, answers, strict=True)
-        ]
+        return [(process.returncode, *answer) for process, answer in zip(started, answers, strict=True)]
     finally:
         for process in started:
             process.kill()
@@ -181,9 +175,7 @@ def test_p48_engines_meet_at_an_empty_database(
         assert check_stored(url, 256).documents == 5
 
 
-def test_p48_a_second_schema_beside_the_first(
-    new_engine: NewEngine, new_database: NewDatabase
-) -> None:
+def test_p48_a_second_schema_beside_the_first(new_engine: NewEngine, new_database: NewDatabase) -> None:
     url = new_database(empty=True)
     engines = [
         new_engine(url, HashingEmbedder(dim), storage={"schema_name": name})
@@ -220,9 +212,7 @@ def grant(database_url: str, *statements: Any, role: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["both missing", "vector elsewhere", "both elsewhere"])
-def test_p48_a_role_without_rights(
-    name: str, role: str, new_engine: NewEngine, new_database: NewDatabase
-) -> None:
+def test_p48_a_role_without_rights(name: str, role: str, new_engine: NewEngine, new_database: NewDatabase) -> None:
     url = new_database(empty=True)
     prepare(url, EXTENSIONS[name])
     calls: list[Callable[[Engine], Any]] = [
@@ -239,9 +229,7 @@ def test_p48_a_role_without_rights(
     assert new_engine(url).ingest([doc("one", "an otter")]).created == 1
 
 
-def test_p48_a_role_that_may_not_see_the_schema(
-    role: str, new_engine: NewEngine, database_url: str
-) -> None:
+def test_p48_a_role_that_may_not_see_the_schema(role: str, new_engine: NewEngine, database_url: str) -> None:
     new_engine(database_url).ingest([doc("one", "an otter")])
     with pytest.raises(ConfigError):
         new_engine(as_role(database_url, role)).search("otter", principals=[])
@@ -285,9 +273,7 @@ def test_p48_a_role_that_may_write_but_owns_nothing(
     """Upkeep is for the owner; a writer's documents are stored all the same, and it is told so."""
     new_engine(database_url, Same()).ingest([doc("one", "an otter")])
     grant(database_url, *WRITE, role=role)
-    writer = new_engine(
-        as_role(database_url, role), Same(), storage={"ann_exact_threshold": threshold}
-    )
+    writer = new_engine(as_role(database_url, role), Same(), storage={"ann_exact_threshold": threshold})
     documents = [doc(str(number), f"an otter {number}", [f"u:{number}"]) for number in range(250)]
     assert writer.ingest(documents).created == 250
     result = writer.search("otter 7", principals=["u:7"])

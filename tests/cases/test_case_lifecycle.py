@@ -34,9 +34,7 @@ BAD_TEXTS = {
 
 @pytest.mark.parametrize("name", BAD_TEXTS)
 @pytest.mark.parametrize("place", ["text", "name", "metadata value", "metadata key", "nested"])
-def test_p24_bytes_no_database_holds(
-    name: str, place: str, new_engine: NewEngine, database_url: str
-) -> None:
+def test_p24_bytes_no_database_holds(name: str, place: str, new_engine: NewEngine, database_url: str) -> None:
     bad = BAD_TEXTS[name]
     fields: dict[str, dict[str, Any]] = {
         "text": {"text": f"otter {bad} heron"},
@@ -70,9 +68,7 @@ def test_p24_a_surrogate_pair_loses_nothing(engine: Engine) -> None:
 
 @pytest.mark.parametrize("bad", ["a\ud800b", "a\udc00", "a\0b", "\0"])
 @pytest.mark.parametrize("place", ["external_id", "source", "acl", "name as id", "twice a key"])
-def test_p24_in_an_identifier_it_is_an_error(
-    bad: str, place: str, new_engine: NewEngine, database_url: str
-) -> None:
+def test_p24_in_an_identifier_it_is_an_error(bad: str, place: str, new_engine: NewEngine, database_url: str) -> None:
     wrong: dict[str, Document] = {
         "external_id": doc(bad, "otter"),
         "source": doc("bad", "otter", source=bad),
@@ -172,9 +168,7 @@ def test_p44_twice_and_then_a_new_process(new_engine: NewEngine, database_url: s
     assert again.unchanged == 5
     assert sum(item.embedded for item in again.outcomes) == 0
     assert new_engine(database_url).ingest(iter(documents[::-1])).unchanged == 5
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith("CONTEXT_ENGINE_")
-    }
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("CONTEXT_ENGINE_")}
     answer = subprocess.run(
         [sys.executable, "-c", NEW_PROCESS, database_url],
         input=json.dumps(texts),
@@ -216,9 +210,7 @@ def test_p44_one_id_in_two_normal_forms(other: str, engine: Engine) -> None:
         ("acl", PUBLIC),
     ],
 )
-def test_p44_what_changed_is_written_once(
-    field: str, value: Any, new_engine: NewEngine, database_url: str
-) -> None:
+def test_p44_what_changed_is_written_once(field: str, value: Any, new_engine: NewEngine, database_url: str) -> None:
     embedder = Same()
     engine = new_engine(database_url, embedder, **SIXTEEN)
     given: dict[str, Any] = {"text": handbook(3), "external_id": "one", "acl": ["bo"]}
@@ -248,9 +240,7 @@ VERSIONS: dict[str, tuple[str, str]] = {
 
 @pytest.mark.parametrize("acl", [None, PUBLIC, ["ada"]])
 @pytest.mark.parametrize("name", VERSIONS)
-def test_p45_the_old_tail_goes(
-    name: str, acl: AclLike | None, new_engine: NewEngine, database_url: str
-) -> None:
+def test_p45_the_old_tail_goes(name: str, acl: AclLike | None, new_engine: NewEngine, database_url: str) -> None:
     old, new = VERSIONS[name]
     engine = new_engine(database_url, **SIXTEEN)
     engine.ingest([doc("one", old, ["ada"], name="Title"), doc("two", "a badger digs", ["ada"])])
@@ -312,9 +302,7 @@ REFUSING = """
 
 
 @pytest.mark.parametrize("refused", [{0}, {4}, {9}, {0, 9}, {3, 4, 5}, set(range(10))])
-def test_p24_a_document_that_the_database_refuses(
-    refused: set[int], new_engine: NewEngine, database_url: str
-) -> None:
+def test_p24_a_document_that_the_database_refuses(refused: set[int], new_engine: NewEngine, database_url: str) -> None:
     """The others of the batch are stored, and what was embedded is not embedded again."""
     with psycopg.connect(database_url) as connection:
         connection.execute(REFUSING)
@@ -330,9 +318,7 @@ def test_p24_a_document_that_the_database_refuses(
     assert embedder.embedded == 10
 
 
-def test_p24_a_refused_change_leaves_the_old_version(
-    new_engine: NewEngine, database_url: str
-) -> None:
+def test_p24_a_refused_change_leaves_the_old_version(new_engine: NewEngine, database_url: str) -> None:
     engine = new_engine(database_url)
     engine.ingest([doc("one", "an otter"), doc("two", "a heron")])
     with psycopg.connect(database_url) as connection:

@@ -21,9 +21,7 @@ IDS = [f"q{number:08d}" for number in range(90_000)]
 
 def test_p17_ninety_thousand_distinct_tokens(new_engine: NewEngine, database_url: str) -> None:
     engine = new_engine(database_url, Same())
-    report = engine.ingest(
-        [doc("before", "an otter swims"), doc("big", " ".join(IDS)), doc("after", "a heron wades")]
-    )
+    report = engine.ingest([doc("before", "an otter swims"), doc("big", " ".join(IDS)), doc("after", "a heron wades")])
     assert report.created == 3
     asked = {IDS[0]: "big", IDS[-1]: "big", IDS[45_000]: "big", "otter": "before", "heron": "after"}
     for query, wanted in asked.items():
@@ -36,14 +34,11 @@ LENGTHS = [128, 129, 500, 2_046, 2_047, 2_048, 7_990, 100_000]
 
 
 @pytest.mark.parametrize("letter", ["x", "é", "東", "😀", "1", "a."])
-def test_p17_huge_tokens_among_words(
-    letter: str, new_engine: NewEngine, database_url: str
-) -> None:
+def test_p17_huge_tokens_among_words(letter: str, new_engine: NewEngine, database_url: str) -> None:
     tokens = {length: (letter * length)[:length] for length in LENGTHS}
     engine = new_engine(database_url, Same())
     report = engine.ingest(
-        doc(str(length), f"otter{length} before {token} heron{length} after")
-        for length, token in tokens.items()
+        doc(str(length), f"otter{length} before {token} heron{length} after") for length, token in tokens.items()
     )
     assert report.created == len(LENGTHS), report.failed
     check_stored(database_url, 256)
@@ -53,9 +48,7 @@ def test_p17_huge_tokens_among_words(
                 hits = found(engine.search(query, principals=TRUSTED, weights=only(leg)))
                 assert hits[0] == str(length)
         if length <= 500 and letter in "xé1":  # in one chunk, and not another's part
-            assert found(engine.search(token, principals=TRUSTED, weights=only("fts")))[0] == str(
-                length
-            )
+            assert found(engine.search(token, principals=TRUSTED, weights=only("fts")))[0] == str(length)
 
 
 DENSE = {
@@ -85,9 +78,7 @@ def test_p17_every_chunk_size_holds_every_text(
     assert found(engine.search("badger", principals=TRUSTED, weights=only("fts"))) == ["other"]
 
 
-def test_p17_a_text_beyond_a_limit_harms_no_other(
-    new_engine: NewEngine, database_url: str
-) -> None:
+def test_p17_a_text_beyond_a_limit_harms_no_other(new_engine: NewEngine, database_url: str) -> None:
     """However the database says no to one document, the others of its batch are stored."""
     engine = new_engine(database_url, Same(), ingest={"chunk_tokens": 4096})
     han = DENSE["han"][0]

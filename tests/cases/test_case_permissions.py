@@ -80,9 +80,7 @@ def test_p25_a_tightened_acl_holds_at_once(
 
 
 @pytest.mark.parametrize("after", [[], ["ada"], ACL(allow=PUBLIC, deny=["bo"])])
-def test_p25_a_tightened_policy_holds_at_once(
-    after: AclLike, new_engine: NewEngine, database_url: str
-) -> None:
+def test_p25_a_tightened_policy_holds_at_once(after: AclLike, new_engine: NewEngine, database_url: str) -> None:
     engine, reader = new_engine(database_url), new_engine(database_url)
     engine.set_policy("team", PUBLIC)
     engine.ingest([doc(name, "an otter", acl=Policy("team")) for name in "abc"])
@@ -175,9 +173,7 @@ NO_CALLERS: list[Any] = [
 
 
 @pytest.mark.parametrize("principals", NO_CALLERS)
-def test_p29_q08_what_is_no_caller_is_refused(
-    principals: Any, library: Callable[..., Engine]
-) -> None:
+def test_p29_q08_what_is_no_caller_is_refused(principals: Any, library: Callable[..., Engine]) -> None:
     engine = library("who", [doc(name, "an otter", acl=acl) for name, acl in ACLS.items()])
     calls: list[Callable[[], Any]] = [
         lambda: engine.search("otter", principals=principals),
@@ -244,9 +240,7 @@ def test_p29_q08_what_is_no_acl_is_refused(acl: Any, engine: Engine) -> None:
 
 
 def test_p29_a_document_without_an_acl_is_refused(engine: Engine) -> None:
-    report = engine.ingest(
-        [Document(text="an otter", external_id="bare"), doc("good", "an otter", acl=["ada"])]
-    )
+    report = engine.ingest([Document(text="an otter", external_id="bare"), doc("good", "an otter", acl=["ada"])])
     assert [item.outcome for item in report.outcomes] == ["failed", "created"]
     assert "acl" in str(report.failed[0].error)
     assert sees(engine, TRUSTED) == {"good"}
@@ -273,9 +267,7 @@ HIDDEN = [
 @pytest.mark.parametrize("query", ["alpha beta", "alpha gamma", "alpa betta", '"alpha river"'])
 @pytest.mark.parametrize("rank", ["bm25", "ts_rank_cd", "ts_rank"])
 @pytest.mark.parametrize("method", ["rrf", "minmax"])
-def test_q06_hidden_words_change_nothing(
-    query: str, rank: str, method: str, library: Callable[..., Engine]
-) -> None:
+def test_q06_hidden_words_change_nothing(query: str, rank: str, method: str, library: Callable[..., Engine]) -> None:
     visible = [
         doc("a", "alpha by the river", acl=["ada"]),
         doc("b", "beta by the river", acl=["ada"]),
@@ -396,9 +388,7 @@ class Renamed(Named):
         return super().embed_query(text)
 
 
-def test_q07_a_change_while_the_query_is_embedded_counts(
-    new_engine: NewEngine, database_url: str
-) -> None:
+def test_q07_a_change_while_the_query_is_embedded_counts(new_engine: NewEngine, database_url: str) -> None:
     other = new_engine(database_url)
     other.ingest([doc("one", "an otter swims", ["ada"])])
     engine = new_engine(database_url, Renamed(lambda: other.set_acl(key("one"), [])))

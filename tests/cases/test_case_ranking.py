@@ -97,9 +97,7 @@ def test_p20_an_absent_leg_gives_nothing(method: str) -> None:
 
 @pytest.mark.parametrize("method", ["rrf", "minmax"])
 def test_p20_scores_are_never_cut_to_whole_numbers(method: str) -> None:
-    lists: dict[LegName, Sequence[Candidate]] = {
-        "fts": [Candidate(number, 1, 30 - number) for number in range(30)]
-    }
+    lists: dict[LegName, Sequence[Candidate]] = {"fts": [Candidate(number, 1, 30 - number) for number in range(30)]}
     scores = [item.score for item in fuse(lists, {"fts": 1}, method, 60)]  # type: ignore[arg-type]
     assert len(set(scores)) == 30
     assert scores == sorted(scores, reverse=True)
@@ -142,9 +140,7 @@ def test_p20_the_engine_fuses_as_by_hand(library: Library) -> None:
     result = engine.search("otter swims", principals=[])
     defaults = FusionSettings()
     for hit in result.hits:
-        by_hand = sum(
-            defaults.weights[leg] / (defaults.k + place.rank) for leg, place in hit.legs.items()
-        )
+        by_hand = sum(defaults.weights[leg] / (defaults.k + place.rank) for leg, place in hit.legs.items())
         assert hit.score == pytest.approx(by_hand, rel=1e-12)
     assert found(result)[0] == "both"
     assert set(result.hits[-1].legs) == {"ann"}
@@ -224,9 +220,7 @@ def test_q13_a_misspelled_name_is_found(name: str, fillers: int, library: Librar
         ("Guillermo Etxeberria", "Etxebarria"),
     ],
 )
-def test_q13_a_slip_that_changes_the_stem(
-    name: str, asked: str, fillers: int, library: Library
-) -> None:
+def test_q13_a_slip_that_changes_the_stem(name: str, asked: str, fillers: int, library: Library) -> None:
     engine = library(f"people {fillers}", [*PEOPLE, *others(fillers)])
     assert found(engine.search(asked, principals=TRUSTED, weights=only("trgm")))[:1] == [name]
 

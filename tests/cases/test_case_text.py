@@ -128,13 +128,10 @@ def test_p09_quotes_and_operators_raise_nothing(match: str, rank: str, library: 
         "dog… cat",
     ],
 )
-def test_p09_punctuation_does_not_change_ranks(
-    written: str, leg: LegName, library: Library
-) -> None:
+def test_p09_punctuation_does_not_change_ranks(written: str, leg: LegName, library: Library) -> None:
     engine = library("corpus", CORPUS)
     plain, odd = (
-        ranking(engine.search(query, principals=TRUSTED, weights=only(leg)))
-        for query in ("dog cat", written)
+        ranking(engine.search(query, principals=TRUSTED, weights=only(leg))) for query in ("dog cat", written)
     )
     assert odd == plain
     assert len(plain) >= 3
@@ -157,9 +154,7 @@ UNSPACED = [
 UNSPACED_DECOYS = ["an otter swims", "大阪城公園", "สวัสดีครับ", "부산 바다", "上海"]
 
 
-@pytest.mark.parametrize(
-    ("text", "query"), [(text, query) for text, queries in UNSPACED for query in queries]
-)
+@pytest.mark.parametrize(("text", "query"), [(text, query) for text, queries in UNSPACED for query in queries])
 def test_p12_scripts_without_spaces(text: str, query: str, library: Library) -> None:
     texts = [text for text, _ in UNSPACED] + UNSPACED_DECOYS
     engine = library("unspaced", [doc(item, item) for item in texts])
@@ -283,9 +278,7 @@ DRAFTS = [
         ("the -draft", {"plain"}),
     ],
 )
-def test_p14_an_exclusion_holds_in_every_leg(
-    query: str, wanted: set[str], threshold: int, library: Library
-) -> None:
+def test_p14_an_exclusion_holds_in_every_leg(query: str, wanted: set[str], threshold: int, library: Library) -> None:
     storage = {"ann_exact_threshold": threshold}
     engine = library(f"drafts {threshold}", DRAFTS, storage=storage)
     for weights in (None, only("ann"), *map(only, TEXT_LEGS)):

@@ -101,9 +101,7 @@ def test_p06_analyser_changed(
     assert dump(database_url) == before
 
 
-def test_p06_two_models_meet_at_a_new_database(
-    new_engine: NewEngine, new_database: NewDatabase
-) -> None:
+def test_p06_two_models_meet_at_a_new_database(new_engine: NewEngine, new_database: NewDatabase) -> None:
     url = new_database(empty=True)
     engines = [new_engine(url, HashingEmbedder(dim)) for dim in (24, 48)]
 
@@ -120,9 +118,7 @@ def test_p06_two_models_meet_at_a_new_database(
 
 
 @pytest.mark.parametrize("dim", [1, 2000, 2001, 3072, 4000])
-def test_p07_dimensions_that_fit(
-    dim: int, new_engine: NewEngine, new_database: NewDatabase
-) -> None:
+def test_p07_dimensions_that_fit(dim: int, new_engine: NewEngine, new_database: NewDatabase) -> None:
     url = new_database(empty=True)
     for _ in range(2):
         engine = new_engine(url, HashingEmbedder(dim), storage={"ann_exact_threshold": 0})
@@ -134,9 +130,7 @@ def test_p07_dimensions_that_fit(
 
 
 @pytest.mark.parametrize("dim", [4001, 4096, 8192, 16_000, 16_001, 70_000])
-def test_p07_dimensions_that_do_not(
-    dim: int, new_engine: NewEngine, new_database: NewDatabase
-) -> None:
+def test_p07_dimensions_that_do_not(dim: int, new_engine: NewEngine, new_database: NewDatabase) -> None:
     url = new_database(empty=True)
     for call in (lambda e: e.migrate(), lambda e: e.ingest([doc("a", "b")])):
         with pytest.raises(ConfigError, match=str(dim)):
@@ -270,16 +264,12 @@ def test_p08_bad_query_vector(name: str, new_engine: NewEngine) -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError("secret-key"), TimeoutError(), KeyError("x")])
-def test_p08_embedder_fails_for_one_batch(
-    error: Exception, new_engine: NewEngine, database_url: str
-) -> None:
+def test_p08_embedder_fails_for_one_batch(error: Exception, new_engine: NewEngine, database_url: str) -> None:
     def fail() -> Any:
         raise error
 
     engine = new_engine(database_url, Faulty(fail), ingest={"chunk_tokens": 16, "embed_batch": 1})
-    report = engine.ingest(
-        [doc("one", "about otters"), doc("five", "\n\n".join(PARTS)), doc("two", "about herons")]
-    )
+    report = engine.ingest([doc("one", "about otters"), doc("five", "\n\n".join(PARTS)), doc("two", "about herons")])
     assert [item.outcome for item in report.outcomes] == ["created", "failed", "created"]
     assert "secret-key" not in str(report.failed[0].error)
     assert check_stored(database_url, 16).documents == 2
@@ -322,9 +312,7 @@ def test_p08_blank_body(text: str, engine: Engine, database_url: str, new_engine
 
 
 @pytest.mark.parametrize("name", OUT_OF_RANGE)
-def test_q10_vector_out_of_range_never_shows_the_driver(
-    name: str, new_engine: NewEngine, database_url: str
-) -> None:
+def test_q10_vector_out_of_range_never_shows_the_driver(name: str, new_engine: NewEngine, database_url: str) -> None:
     engine = new_engine(database_url, Faulty(OUT_OF_RANGE[name]))
     report = engine.ingest([doc("one", "faulty plumbing"), doc("two", "an otter swims")])
     assert report.outcomes[1].outcome == "created"

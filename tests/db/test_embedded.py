@@ -223,9 +223,7 @@ def test_ctrl_c_for_the_starting_process_leaves_the_server_to_others(data_dir: P
 
 def test_a_process_that_ends_without_closing_stops_the_server(data_dir: Path) -> None:
     script = HOLDER.replace("server.close()", "")
-    subprocess.run(
-        [sys.executable, "-c", script, data_dir], stdin=subprocess.DEVNULL, check=True, timeout=60
-    )
+    subprocess.run([sys.executable, "-c", script, data_dir], stdin=subprocess.DEVNULL, check=True, timeout=60)
     assert is_stopped(data_dir)
 
 
@@ -250,9 +248,7 @@ def test_a_forked_child_leaves_its_parents_handle(data_dir: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["d" * 100, "a,b"])
-def test_a_path_unfit_for_sockets_gets_another_socket_directory(
-    own_data_dir: Path, name: str
-) -> None:
+def test_a_path_unfit_for_sockets_gets_another_socket_directory(own_data_dir: Path, name: str) -> None:
     deep = own_data_dir.parent / name / "data"
     deep.parent.mkdir()
     own_data_dir.rename(deep)
@@ -296,9 +292,7 @@ def test_another_major_version_is_refused(own_data_dir: Path) -> None:
         EmbeddedServer.start(own_data_dir)
 
 
-def test_without_the_wheel_the_error_names_the_extra(
-    scratch: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_wheel_the_error_names_the_extra(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"pip install 'context-engine\[local\]'"):
         EmbeddedServer.start(scratch)
@@ -309,9 +303,7 @@ def test_a_path_that_the_shell_would_read_is_refused(scratch: Path) -> None:
         EmbeddedServer.start(scratch / "$(touch x)")
 
 
-def test_the_environment_names_the_default_directory(
-    data_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_environment_names_the_default_directory(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONTEXT_ENGINE_DATA_DIR", str(data_dir))
     monkeypatch.setenv("SECRET_KEY", "x")
     monkeypatch.setenv("PGPORT", "1")

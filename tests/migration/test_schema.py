@@ -81,10 +81,7 @@ CATALOGUE: dict[str, LiteralString] = {
 
 def catalogue(database_url: str) -> dict[str, list[tuple[Any, ...]]]:
     with psycopg.connect(database_url) as connection:
-        return {
-            what: sorted(connection.execute(query).fetchall(), key=repr)
-            for what, query in CATALOGUE.items()
-        }
+        return {what: sorted(connection.execute(query).fetchall(), key=repr) for what, query in CATALOGUE.items()}
 
 
 def rows(database_url: str, query: LiteralString) -> list[tuple[Any, ...]]:
@@ -99,9 +96,7 @@ def run_script(database_url: str, *scripts: LiteralString) -> None:
             connection.execute(sql.SQL(script).format(**names))
 
 
-def test_schema_sql_is_the_sum_of_the_migrations(
-    new_engine: NewEngine, new_database: NewDatabase
-) -> None:
+def test_schema_sql_is_the_sum_of_the_migrations(new_engine: NewEngine, new_database: NewDatabase) -> None:
     migrated, whole, empty = (new_database(empty=True) for _ in range(3))
     engine = new_engine(migrated)
     names = [name for _, name, _ in migrations()]
@@ -113,12 +108,8 @@ def test_schema_sql_is_the_sum_of_the_migrations(
     )
     run_script(whole, *setup, load("schema"))
     with psycopg.connect(migrated) as connection:  # the dimension comes with the first model
-        connection.execute(
-            "ALTER TABLE context_engine.embedding ALTER COLUMN embedding TYPE public.halfvec"
-        )
-        connection.execute(
-            "ALTER TABLE context_engine.embedding ALTER COLUMN embedding SET STORAGE PLAIN"
-        )
+        connection.execute("ALTER TABLE context_engine.embedding ALTER COLUMN embedding TYPE public.halfvec")
+        connection.execute("ALTER TABLE context_engine.embedding ALTER COLUMN embedding SET STORAGE PLAIN")
     one, other = catalogue(migrated), catalogue(whole)
     for what in CATALOGUE:
         assert one[what] == other[what], what
@@ -131,9 +122,7 @@ def test_migrations_are_numbered_without_gaps() -> None:
     assert [version for version, _, _ in migrations()] == list(range(1, len(migrations()) + 1))
 
 
-def test_what_is_registered_survives_another_start(
-    new_engine: NewEngine, new_database: NewDatabase
-) -> None:
+def test_what_is_registered_survives_another_start(new_engine: NewEngine, new_database: NewDatabase) -> None:
     url = new_database(empty=True)
     new_engine(url).migrate()
     before = catalogue(url), rows(url, "SELECT name, value FROM context_engine.setting ORDER BY 1")
@@ -165,8 +154,7 @@ BAD_SCRIPTS: dict[str, LiteralString] = {
 def with_more(monkeypatch: pytest.MonkeyPatch, *scripts: LiteralString) -> None:
     """As if a later version of the package had these migrations too."""
     more: list[Migration] = [
-        (len(migrations()) + at, f"{len(migrations()) + at:04d}_more", text)
-        for at, text in enumerate(scripts, 1)
+        (len(migrations()) + at, f"{len(migrations()) + at:04d}_more", text) for at, text in enumerate(scripts, 1)
     ]
     known = (*migrations(), *more)
     monkeypatch.setattr(migrate_module, "migrations", lambda: known)
@@ -221,14 +209,10 @@ def fill(database_url: str, new_engine: NewEngine) -> None:
 
 
 @pytest.mark.parametrize("newest", [len(migrations()) + 1, 99, 10_000])
-def test_a_newer_schema_is_out_of_date(
-    newest: int, new_engine: NewEngine, database_url: str
-) -> None:
+def test_a_newer_schema_is_out_of_date(newest: int, new_engine: NewEngine, database_url: str) -> None:
     fill(database_url, new_engine)
     with psycopg.connect(database_url) as connection:
-        connection.execute(
-            "INSERT INTO context_engine.migration (version, name) VALUES (%s, 'later')", (newest,)
-        )
+        connection.execute("INSERT INTO context_engine.migration (version, name) VALUES (%s, 'later')", (newest,))
     for call in calls(new_engine(database_url)):
         with pytest.raises(SchemaOutOfDate, match=f"{newest}.*upgrade"):
             call()
@@ -288,8 +272,7 @@ def test_every_unique_key_of_a_distributed_table_has_the_document(database_url: 
 def test_every_table_is_either_spread_or_whole(database_url: str) -> None:
     tables = rows(
         database_url,
-        "SELECT relname FROM pg_class"
-        " WHERE relnamespace = 'context_engine'::regnamespace AND relkind IN ('r', 'p')",
+        "SELECT relname FROM pg_class WHERE relnamespace = 'context_engine'::regnamespace AND relkind IN ('r', 'p')",
     )
     assert {name for (name,) in tables} == DISTRIBUTED | WHOLE
 
@@ -339,9 +322,7 @@ LEFT_BEHIND: dict[str, LiteralString] = {
 
 
 @pytest.mark.parametrize("what", LEFT_BEHIND)
-def test_a_copy_left_behind_fails_the_commit(
-    what: str, new_engine: NewEngine, database_url: str
-) -> None:
+def test_a_copy_left_behind_fails_the_commit(what: str, new_engine: NewEngine, database_url: str) -> None:
     engine = new_engine(database_url)
     engine.ingest([Document(text="an otter", external_id="one", acl=["ada"])])
     engine.ingest([Document(text="a heron", external_id="two", acl=["bo"])])
@@ -361,9 +342,7 @@ def test_all_copies_together_pass(new_engine: NewEngine, database_url: str) -> N
     engine = new_engine(database_url)
     engine.ingest([Document(text="an otter", external_id="one", acl=["ada"])])
     with psycopg.connect(database_url) as connection:
-        connection.execute(
-            "INSERT INTO context_engine.acl (digest, public) VALUES ('x', true) RETURNING id"
-        )
+        connection.execute("INSERT INTO context_engine.acl (digest, public) VALUES ('x', true) RETURNING id")
         for table in ("chunk", "document", "embedding"):
             connection.execute(
                 sql.SQL(

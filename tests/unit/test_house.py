@@ -40,8 +40,7 @@ def test_no_function_is_over_60_lines() -> None:
         f"{path.name}:{node.lineno} {node.name}"
         for path in SOURCES
         for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and (node.end_lineno or 0) - node.lineno + 1 > 60
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (node.end_lineno or 0) - node.lineno + 1 > 60
     ]
     assert not long
 
@@ -60,9 +59,7 @@ def test_no_caller_or_acl_has_none_as_its_default() -> None:
 
 def test_every_error_has_its_own_code_and_is_public() -> None:
     kinds = [
-        kind
-        for kind in vars(errors).values()
-        if isinstance(kind, type) and issubclass(kind, errors.ContextEngineError)
+        kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.ContextEngineError)
     ]
     assert len({kind.code for kind in kinds}) == len(kinds)
     assert {kind.__name__ for kind in kinds} <= set(context_engine.__all__)

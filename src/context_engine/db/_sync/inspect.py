@@ -5,11 +5,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from context_engine.db._sync.store import Store
 from context_engine.diagnostics.facts import Counts, DatabaseFacts, Extension, Server
 from context_engine.retrieval.compose import Statement
 from context_engine.sql import load, migrations
-
-from context_engine.db._sync.store import Store
 
 
 def inspect(store: Store, expected: Mapping[str, Mapping[str, Any]], embedded: bool) -> DatabaseFacts:

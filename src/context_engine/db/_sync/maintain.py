@@ -4,13 +4,12 @@
 from collections.abc import Sequence
 
 from context_engine.access import make_scope
+from context_engine.db._sync.store import Store
 from context_engine.db.acl_rows import acl_from_row
 from context_engine.errors import ConfigError, NotFound, StoreError
 from context_engine.model import ACL, TRUSTED, Policy
 from context_engine.retrieval.compose import Statement, resolve_scope
 from context_engine.sql import load
-
-from context_engine.db._sync.store import Store
 
 _ANALYZE_AFTER = 200
 

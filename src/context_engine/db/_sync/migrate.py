@@ -5,13 +5,13 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from psycopg import sql
+
+from context_engine.db._sync.store import Store
 from context_engine.db.facts import check_dimension, check_facts
 from context_engine.errors import SchemaOutOfDate, StoreError
 from context_engine.retrieval.compose import Statement
 from context_engine.sql import load, migrations
-from psycopg import sql
-
-from context_engine.db._sync.store import Store
 
 _EXTENSIONS = ("vector", "pg_trgm")
 

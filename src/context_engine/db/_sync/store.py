@@ -7,17 +7,17 @@ from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from typing import Any, LiteralString
 
-from context_engine.db.errors import translated, unreachable
-from context_engine.errors import ConfigError, StoreError
-from context_engine.retrieval.compose import Statement
-from context_engine.settings import StorageSettings
-from context_engine.sql import load
 from psycopg import Connection, Cursor, sql
 from psycopg.errors import FeatureNotSupported, InsufficientPrivilege, InvalidSchemaName, UndefinedFile
 from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from context_engine.db import copy_format
+from context_engine.db.errors import translated, unreachable
+from context_engine.errors import ConfigError, StoreError
+from context_engine.retrieval.compose import Statement
+from context_engine.settings import StorageSettings
+from context_engine.sql import load
 
 Row = tuple[Any, ...]
 

@@ -118,11 +118,18 @@ class AsyncIngestor:
         done = await self._write_batch(plans) if plans else {}
         return [done[item.id] if isinstance(item, DocumentPlan) else item for item in pending]
 
-    async def _write_batch(self, plans: Sequence[DocumentPlan]) -> dict[int, IngestOutcome]:
+    async def _write_batch(
+        self, plans: Sequence[DocumentPlan], whole: _Batch | None = None
+    ) -> dict[int, IngestOutcome]:
+        """Write documents; as part of a `whole` that was refused, with what had been worked out for it."""
         batch = _Batch({plan.id: plan for plan in plans})
         await self._resolve_acls(batch)
-        batch.seen = await self._stored(batch)
-        await self._prepare(batch, batch.seen)
+        if whole is None:
+            batch.seen = await self._stored(batch)
+            await self._prepare(batch, batch.seen)
+        else:
+            batch.seen, batch.texts = whole.seen, whole.texts
+            batch.vectors, batch.embedded = whole.vectors, whole.embedded
         for _ in range(_MAX_ATTEMPTS):
             if not batch.plans:
                 break
@@ -156,7 +163,7 @@ class AsyncIngestor:
             return
         middle = len(plans) // 2
         for half in (plans[:middle], plans[middle:]):
-            batch.outcomes.update(await self._write_batch(half))
+            batch.outcomes.update(await self._write_batch(half, batch))
 
     async def _resolve_acls(self, batch: _Batch) -> None:
         wanted: dict[int, AccessRule | Policy] = {

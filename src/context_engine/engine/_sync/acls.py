@@ -4,11 +4,10 @@
 from collections.abc import Iterable, Sequence
 
 from context_engine.access import AccessRule
+from context_engine.db._sync.store import Store
 from context_engine.model import Policy
 from context_engine.retrieval.compose import Statement
 from context_engine.sql import load
-
-from context_engine.db._sync.store import Store
 
 
 class AccessClasses:

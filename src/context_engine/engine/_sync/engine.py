@@ -20,9 +20,17 @@ from context_engine.access import (
     normalise_name,
     normalise_rule,
 )
+from context_engine.db._sync import maintain
+from context_engine.db._sync.inspect import inspect
+from context_engine.db._sync.migrate import is_fresh, migrate, register
+from context_engine.db._sync.store import Store
 from context_engine.db.facts import check_dimension
 from context_engine.db.threads import in_thread
 from context_engine.diagnostics.facts import DatabaseFacts
+from context_engine.engine import arguments
+from context_engine.engine._sync.acls import AccessClasses
+from context_engine.engine._sync.ingest import Ingestor, Progress
+from context_engine.engine._sync.search import Searcher, SearchRequest
 from context_engine.engine.embedded import start_embedded
 from context_engine.errors import InputError, NotFound, ProviderError
 from context_engine.model import (
@@ -43,15 +51,6 @@ from context_engine.retrieval.compose import Visibility, compose, resolve_scope
 from context_engine.retrieval.query import read_question
 from context_engine.settings import Settings
 from context_engine.text.analyse import Analyser
-
-from context_engine.db._sync import maintain
-from context_engine.db._sync.inspect import inspect
-from context_engine.db._sync.migrate import is_fresh, migrate, register
-from context_engine.db._sync.store import Store
-from context_engine.engine import arguments
-from context_engine.engine._sync.acls import AccessClasses
-from context_engine.engine._sync.ingest import Ingestor, Progress
-from context_engine.engine._sync.search import Searcher, SearchRequest
 
 _PAGE = 500
 

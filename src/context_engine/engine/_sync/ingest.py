@@ -6,7 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+
 from context_engine.access import AccessRule
+from context_engine.db._sync.store import Row, Store, Transaction
+from context_engine.engine import encode
+from context_engine.engine._sync.acls import AccessClasses
 from context_engine.engine.encode import EncodedText, Vector
 from context_engine.errors import ContextEngineError, InputError, ProviderError, StoreError
 from context_engine.ingest.diff import Change, StoredState, diff
@@ -18,10 +22,6 @@ from context_engine.retrieval.compose import Statement
 from context_engine.settings import Settings
 from context_engine.sql import load
 from context_engine.text.analyse import Analyser
-
-from context_engine.db._sync.store import Row, Store, Transaction
-from context_engine.engine import encode
-from context_engine.engine._sync.acls import AccessClasses
 
 Progress = Callable[[int, int | None], None]
 
@@ -119,11 +119,16 @@ class Ingestor:
         done = self._write_batch(plans) if plans else {}
         return [done[item.id] if isinstance(item, DocumentPlan) else item for item in pending]
 
-    def _write_batch(self, plans: Sequence[DocumentPlan]) -> dict[int, IngestOutcome]:
+    def _write_batch(self, plans: Sequence[DocumentPlan], whole: _Batch | None = None) -> dict[int, IngestOutcome]:
+        """Write documents; as part of a `whole` that was refused, with what had been worked out for it."""
         batch = _Batch({plan.id: plan for plan in plans})
         self._resolve_acls(batch)
-        batch.seen = self._stored(batch)
-        self._prepare(batch, batch.seen)
+        if whole is None:
+            batch.seen = self._stored(batch)
+            self._prepare(batch, batch.seen)
+        else:
+            batch.seen, batch.texts = whole.seen, whole.texts
+            batch.vectors, batch.embedded = whole.vectors, whole.embedded
         for _ in range(_MAX_ATTEMPTS):
             if not batch.plans:
                 break
@@ -157,7 +162,7 @@ class Ingestor:
             return
         middle = len(plans) // 2
         for half in (plans[:middle], plans[middle:]):
-            batch.outcomes.update(self._write_batch(half))
+            batch.outcomes.update(self._write_batch(half, batch))
 
     def _resolve_acls(self, batch: _Batch) -> None:
         wanted: dict[int, AccessRule | Policy] = {

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from context_engine.access import Scope
+from context_engine.db._sync.store import Row, Store, Transaction
 from context_engine.errors import LegError, StoreError
 from context_engine.model import (
     DocumentInfo,
@@ -28,8 +29,6 @@ from context_engine.retrieval.legs import Route
 from context_engine.retrieval.query import Question
 from context_engine.settings import Settings
 from context_engine.sql import load
-
-from context_engine.db._sync.store import Row, Store, Transaction
 
 
 @dataclass(frozen=True, slots=True)
