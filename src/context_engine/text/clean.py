@@ -20,7 +20,8 @@ def clean_text(text: str) -> tuple[str, int]:
     Returns:
         The text and how many characters were replaced. A surrogate pair is joined, which loses nothing.
     """
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
     if text.isascii() and "\x00" not in text:
         return text, 0
     replaced = 0
