@@ -148,9 +148,12 @@ async def test_p52_cancelled_in_the_database(
     how: str, pool_size: int, new_async_engine: NewAsyncEngine, database_url: str
 ) -> None:
     """The statement stops on the server, and the connection serves the next caller."""
-    engine = new_async_engine(storage={"pool_size": pool_size})
+    engine = new_async_engine(storage={"pool_size": pool_size, "statement_timeout_s": 600})
     await engine.ingest([doc("one", "an otter swims", ["ada"])])
-    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as watcher:
+    async with (
+        asyncio.timeout(DEADLINE_S),
+        await psycopg.AsyncConnection.connect(database_url, autocommit=True) as watcher,
+    ):
         for _ in range(3):
             async with await psycopg.AsyncConnection.connect(database_url) as locker:
                 await locker.execute("LOCK TABLE context_engine.chunk IN ACCESS EXCLUSIVE MODE")

@@ -392,7 +392,10 @@ class Traffic:
         return [text for text in self.statements if text.lstrip().startswith(word)]
 
 
-BACKENDS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+BACKENDS = (
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    " AND backend_type = 'client backend'"
+)
 
 
 @pytest.mark.parametrize(("query", "most"), [("otter river", 5), ("ottter rivr", 8), ("otter", 5), ("zzzz", 8)])

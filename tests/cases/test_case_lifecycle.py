@@ -238,7 +238,7 @@ VERSIONS: dict[str, tuple[str, str]] = {
 }
 
 
-@pytest.mark.parametrize("acl", [None, PUBLIC, ["ada"]])
+@pytest.mark.parametrize("acl", [None, PUBLIC])
 @pytest.mark.parametrize("name", VERSIONS)
 def test_p45_the_old_tail_goes(name: str, acl: AclLike | None, new_engine: NewEngine, database_url: str) -> None:
     old, new = VERSIONS[name]

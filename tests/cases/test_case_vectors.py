@@ -190,8 +190,13 @@ def check_finite(result: SearchResult) -> None:
     json.dumps(asdict(result.report), allow_nan=False)
 
 
-@pytest.mark.parametrize("embedder", [Faulty, AsyncFaulty])
-@pytest.mark.parametrize("name", [*UNUSABLE, *OUT_OF_RANGE])
+@pytest.mark.parametrize(
+    ("name", "embedder"),
+    [
+        *((name, Faulty) for name in [*UNUSABLE, *OUT_OF_RANGE]),
+        *((name, AsyncFaulty) for name in ["nan", "nothing", "zeros", "too long", "1e300"]),
+    ],
+)
 def test_p08_bad_vector_for_one_chunk(
     name: str, embedder: type[Faulty], new_engine: NewEngine, database_url: str
 ) -> None:

@@ -313,7 +313,8 @@ LEFT_BEHIND: dict[str, LiteralString] = {
         UPDATE context_engine.chunk SET acl_id = {other}; UPDATE context_engine.embedding SET acl_id = {other};
         UPDATE context_engine.document SET acl_id = {other} WHERE external_id = 'one'""",
     "a chunk without a document": """
-        INSERT INTO context_engine.chunk SELECT id, document_id + 1, acl_id, position, content_hash, lexemes, terms, text
+        INSERT INTO context_engine.chunk
+        SELECT id, document_id + 1, acl_id, position, content_hash, lexemes, terms, text
         FROM context_engine.chunk""",
     "an embedding of another ACL": """
         INSERT INTO context_engine.embedding SELECT chunk_id + 1, document_id, {other}, embedding

@@ -32,7 +32,8 @@ def term_frequencies(
     for lexeme, places in positions.items():
         frequency = len(places)
         index = dimension(lexeme)
-        weights[index] = weights.get(index, 0.0) + frequency * (k1 + 1) / (frequency + norm)
+        # Two lexemes of one dimension do not add up: no weight is over k1 + 1, which `bound_search` relies on.
+        weights[index] = max(weights.get(index, 0.0), frequency * (k1 + 1) / (frequency + norm))
     return dict(sorted(weights.items()))
 
 

@@ -14,6 +14,7 @@ from context_engine.sql import load
 
 READS: Final[tuple[LiteralString, ...]] = (
     "legs/document_frequency",
+    "legs/document_frequency_few",
     "legs/visible_words",
     "legs/fts_bm25",
     "legs/fts_ts_rank_cd",

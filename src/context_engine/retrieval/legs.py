@@ -1,8 +1,8 @@
 """The statement of each leg, and the route it takes. Pure: what to ask, never the asking."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, LiteralString
+from typing import Any, Final, LiteralString
 
 from context_engine.retrieval.bm25 import dimension, idf, question_vector
 from context_engine.retrieval.compose import Statement, Visibility, compose
@@ -15,7 +15,7 @@ from context_engine.retrieval.fuzzy import (
     max_edits,
 )
 from context_engine.retrieval.query import Question, match_any, quote_lexeme
-from context_engine.settings import SearchSettings
+from context_engine.settings import Settings
 from context_engine.sql import load
 
 _TS_RANK: Final[dict[str, LiteralString]] = {
@@ -23,20 +23,34 @@ _TS_RANK: Final[dict[str, LiteralString]] = {
     "ts_rank": "legs/fts_ts_rank",
 }
 _MAX_EF_SEARCH: Final = 1_000
+_FEW_TO_READ: Final = 1_500
+"""Up to this many visible chunks, each is read once to count terms; above, the index is asked for each term."""
+_WORTH_A_PROBE: Final = 15
+_PROBED: Final = 3
+"""Rows, in limits, above which a first list of rare words pays; and how many it is chosen from."""
+_ROUNDING: Final = 1.0001
+"""Scores are sums in single precision; the bound stands clear of their rounding."""
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A leg's statement and what to say of it."""
+    """A leg's statement and what to say of it.
+
+    Attributes:
+        follow: given the statement's rows, the statement to run in its place, or None when the rows are the answer.
+    """
 
     name: str
     exact: bool
     statement: Statement
+    follow: Callable[[Sequence[tuple[Any, ...]]], Statement | None] | None = None
 
 
 def document_frequency(visibility: Visibility, terms: Sequence[str]) -> Statement:
     """Count the visible chunks that hold each term."""
-    return compose("legs/document_frequency", visibility, {"queries": [quote_lexeme(term) for term in terms]})
+    params = {"queries": [quote_lexeme(term) for term in terms]}
+    few = visibility.chunks <= _FEW_TO_READ
+    return compose("legs/document_frequency_few" if few else "legs/document_frequency", visibility, params)
 
 
 def fts(
@@ -44,24 +58,81 @@ def fts(
     question: Question,
     frequencies: Mapping[str, int],
     chunks: int,
-    settings: SearchSettings,
+    settings: Settings,
     limit: int,
 ) -> Route | None:
     """Rank by words; None where no visible chunk holds any."""
-    present = {term: count for term, count in frequencies.items() if count}
+    present = {term: frequencies[term] for term in question.terms if frequencies[term]}
     if question.match is None or not present:
         return None
-    if settings.lexical_rank == "bm25":
-        weights = {term: idf(chunks, count) for term, count in present.items()}
-        return Route("bm25", True, _bm25(visibility, question.match, weights, limit))
-    params = {"match": question.match, "limit": limit}
-    return Route(settings.lexical_rank, True, compose(_TS_RANK[settings.lexical_rank], visibility, params))
+    rank = settings.search.lexical_rank
+    if rank != "bm25":
+        params = {"match": question.match, "limit": limit}
+        return Route(rank, True, compose(_TS_RANK[rank], visibility, params))
+    weights = {term: idf(chunks, count) for term, count in present.items()}
+    if question.any_word:
+        return _any_word("bm25", visibility, weights, present, question.excluded, settings, limit)
+    return Route("bm25", True, _bm25(visibility, question.match, weights, limit))
 
 
 def _bm25(visibility: Visibility, match: str | None, weights: Mapping[str, float], limit: int) -> Statement:
     vector = question_vector({dimension(term): weight for term, weight in weights.items()})
     params = {"match": match, "limit": limit, "term_weights": vector}
     return compose("legs/fts_bm25", visibility, params)
+
+
+def _any_word(  # noqa: PLR0913 - the parts of one statement
+    name: str,
+    visibility: Visibility,
+    weights: Mapping[str, float],
+    frequencies: Mapping[str, int],
+    excluded: str | None,
+    settings: Settings,
+    limit: int,
+) -> Route:
+    """Rank the chunks that hold any of the words, reading as few of them as the scores allow.
+
+    The rarest words choose a first list. Its last score is a floor: a chunk that holds none but words whose weights
+    together stay below it cannot be among the best, so the second statement need not match those words (MaxScore:
+    Turtle and Flood, "Query evaluation: strategies and optimizations", 1995).
+    """
+    every = _bm25(visibility, match_any(weights, excluded), weights, limit)
+    if sum(frequencies[word] for word in weights) <= _WORTH_A_PROBE * limit:
+        return Route(name, True, every)
+    rare = _rarest(frequencies, weights, _PROBED * limit)
+
+    def follow(rows: Sequence[tuple[Any, ...]]) -> Statement | None:
+        floor = float(rows[-1][2]) if len(rows) == limit else 0.0
+        needed = essential_words(weights, floor, settings.analyser.k1)
+        if needed <= set(rare):
+            return None
+        return _bm25(visibility, match_any((word for word in weights if word in needed), excluded), weights, limit)
+
+    return Route(name, True, _bm25(visibility, match_any(rare, excluded), weights, limit), follow)
+
+
+def _rarest(frequencies: Mapping[str, int], words: Iterable[str], rows: int) -> list[str]:
+    """Take the rarest words until that many rows hold one, counted with repetition."""
+    taken: list[str] = []
+    total = 0
+    for word in sorted(words, key=lambda word: (frequencies[word], word)):
+        taken.append(word)
+        total += frequencies[word]
+        if total >= rows:
+            break
+    return taken
+
+
+def essential_words(weights: Mapping[str, float], floor: float, k1: float) -> set[str]:
+    """Return the words that a chunk must hold one of to score at least `floor`."""
+    needed = set(weights)
+    most = 0.0
+    for word in sorted(weights, key=lambda word: (weights[word], word)):
+        most += weights[word] * (k1 + 1) * _ROUNDING
+        if most >= floor:
+            break
+        needed.discard(word)
+    return needed
 
 
 def spelling_candidates(visibility: Visibility, words: Sequence[str], chunks: int) -> list[Statement]:
@@ -109,6 +180,7 @@ def trgm(
     frequencies: Mapping[str, int],
     spellings: Sequence[Spelling],
     chunks: int,
+    settings: Settings,
     limit: int,
 ) -> Route | None:
     """Rank by the question's words and their other spellings; None where no visible chunk holds any.
@@ -121,9 +193,8 @@ def trgm(
         weights[spelling.word] = max(weight, weights.get(spelling.word, 0.0))
     if not weights:
         return None
-    match = match_any(weights if spellings else question.terms, question.excluded)
     name = "spellings" if spellings else "words"
-    return Route(name, True, _bm25(visibility, match, weights, limit))
+    return _any_word(name, visibility, weights, frequencies, question.excluded, settings, limit)
 
 
 def ann_exact(visibility: Visibility, question: Question, embedding: str, limit: int) -> Route:

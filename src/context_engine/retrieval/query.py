@@ -27,6 +27,7 @@ class Question:
         terms: distinct lexemes that are scored, in the order they stand.
         match: the tsquery that candidates match, or None when nothing is asked for.
         excluded: the tsquery that no candidate matches, or None.
+        any_word: whether any one of the terms makes a candidate.
         only_excludes: whether the question has exclusions and nothing else.
         dropped_terms: how many lexemes were over the limit.
     """
@@ -34,6 +35,7 @@ class Question:
     terms: tuple[str, ...]
     match: str | None
     excluded: str | None
+    any_word: bool
     only_excludes: bool
     dropped_terms: int
 
@@ -169,6 +171,7 @@ def read_question(
         terms=terms,
         match=exclude(matched, unwanted),
         excluded=unwanted,
+        any_word=match == "any" and not any(atom.phrase for group in groups for atom in group),
         only_excludes=excludes and not groups,
         dropped_terms=len(lexemes) - len(terms),
     )

@@ -152,10 +152,9 @@ class Searcher:
     ) -> None:
         mark = time.perf_counter()
         limit = max(self._settings.search.candidates, request.top_k)
-        search = self._settings.search
         routes: dict[LegName, Route] = {}
         if request.wants("fts"):
-            lexical = legs.fts(visibility, request.question, frequencies, run.chunks, search, limit)
+            lexical = legs.fts(visibility, request.question, frequencies, run.chunks, self._settings, limit)
             if lexical:
                 routes["fts"] = lexical
         if request.wants("ann") and request.embedding and run.chunks:
@@ -230,7 +229,7 @@ class Searcher:
             [counted] = transaction.run(statement)
             frequencies |= {spelled[place]: count for place, count in counted}
         chosen = choose_spellings(near, frequencies, search.trgm_max_expansions)
-        return legs.trgm(visibility, request.question, frequencies, chosen, run.chunks, limit)
+        return legs.trgm(visibility, request.question, frequencies, chosen, run.chunks, self._settings, limit)
 
     def _ask(
         self,
@@ -245,11 +244,14 @@ class Searcher:
         if not apart:
             answers = transaction.run(*(route.statement for route in routes.values()))
             for (leg, route), rows in zip(routes.items(), answers, strict=True):
-                run.take(leg, route, rows)
+                instead = route.follow(rows) if route.follow else None
+                run.take(leg, route, (transaction.run(instead))[0] if instead else rows)
             return
         for leg, route in routes.items():
             try:
-                run.take(leg, route, transaction.attempt(route.statement))
+                rows = transaction.attempt(route.statement)
+                instead = route.follow(rows) if route.follow else None
+                run.take(leg, route, transaction.attempt(instead) if instead else rows)
             except StoreError as error:
                 run.note(leg, "failed", str(error))
 

@@ -35,6 +35,7 @@ CREATE TABLE {schema}.document (
     updated_at timestamptz NOT NULL DEFAULT now(),
     UNIQUE (id, acl_id)
 );
+ALTER TABLE {schema}.document ALTER COLUMN acl_id SET STATISTICS 10;
 CREATE INDEX document_by_acl ON {schema}.document (acl_id);
 CREATE INDEX document_by_source ON {schema}.document (source, id);
 CREATE INDEX document_metadata ON {schema}.document USING gin (metadata jsonb_path_ops);
@@ -52,10 +53,12 @@ CREATE TABLE {schema}.chunk (
     FOREIGN KEY (document_id, acl_id) REFERENCES {schema}.document (id, acl_id)
         ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED
 );
--- What scoring reads stays in the row; of a long row only the text moves out.
+-- What scoring reads stays in the row; of a long row only the text moves out. Statistics on acl_id are kept short:
+-- every statement compares it with a long array, and is planned by going through both.
 ALTER TABLE {schema}.chunk
     ALTER COLUMN lexemes SET STORAGE MAIN,
-    ALTER COLUMN terms SET STORAGE MAIN;
+    ALTER COLUMN terms SET STORAGE MAIN,
+    ALTER COLUMN acl_id SET STATISTICS 10;
 CREATE INDEX chunk_by_acl ON {schema}.chunk (acl_id);
 CREATE INDEX chunk_lexemes ON {schema}.chunk USING gin (lexemes);
 
@@ -69,7 +72,9 @@ CREATE TABLE {schema}.embedding (
     FOREIGN KEY (document_id, acl_id) REFERENCES {schema}.document (id, acl_id)
         ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED
 );
-ALTER TABLE {schema}.embedding ALTER COLUMN embedding SET STORAGE PLAIN;
+ALTER TABLE {schema}.embedding
+    ALTER COLUMN embedding SET STORAGE PLAIN,
+    ALTER COLUMN acl_id SET STATISTICS 10;
 CREATE INDEX embedding_by_acl ON {schema}.embedding (acl_id);
 
 -- How many documents and chunks each (access class, source) holds: only ever added to, folded when long.

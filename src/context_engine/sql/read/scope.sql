@@ -1,5 +1,9 @@
-WITH allowed AS (
-    SELECT acl_id FROM {schema}.acl_member WHERE principal = ANY (%(principals)s::text[]) AND kind = 'allow'
+-- The principals are joined as rows: a comparison with a long array is planned and run element by element.
+WITH asked AS MATERIALIZED (
+    SELECT unnest(%(principals)s::text[]) AS principal
+),
+allowed AS (
+    SELECT acl_id FROM asked JOIN {schema}.acl_member USING (principal) WHERE kind = 'allow'
     UNION
     SELECT id FROM {schema}.acl WHERE public
 ),
@@ -9,8 +13,8 @@ visible AS MATERIALIZED (
     WHERE NOT EXISTS (
         SELECT FROM {schema}.acl_member AS member
         WHERE member.acl_id = allowed.acl_id
-            AND (member.kind = 'deny' AND member.principal = ANY (%(principals)s::text[])
-                OR member.kind = 'require' AND member.principal <> ALL (%(principals)s::text[]))
+            AND (member.kind = 'deny' AND member.principal IN (SELECT principal FROM asked)
+                OR member.kind = 'require' AND member.principal NOT IN (SELECT principal FROM asked))
     )
 )
 SELECT
