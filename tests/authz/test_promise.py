@@ -160,6 +160,7 @@ def test_the_lexicon_tells_nothing(
     # It knows hidden words, and is asked only by who sees many chunks.
     monkeypatch.setattr(legs, "FEW_CHUNKS", 0)
     monkeypatch.setattr(oracle_module, "_ALL_COMPARED", 0)
+    monkeypatch.setattr(legs, "_FEW_TO_READ", 0)
     everything.fill(world.documents, world.policies)
     oracle = oracle_of(world.documents, world.policies)
     fill_visible(visible, oracle, world.caller)
@@ -179,6 +180,31 @@ def test_many_chunks(everything: Database, visible: Database, monkeypatch: pytes
     hold(compare_databases(everything, visible, caller, asks, ["default", "narrow"]))
     hold(compare_reads(everything, visible, caller, asks, world.documents))
     hold(compare_with_oracle(everything, {"default": oracle}, caller, asks))
+
+
+@cases(30)
+@given(world=worlds())
+def test_what_common_words_bring_is_not_lost(
+    world: World, everything: Database, visible: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A first list of rare words decides which words need not be matched.
+    monkeypatch.setattr(legs, "_WORTH_A_PROBE", 0)
+    monkeypatch.setattr(legs, "_PROBED", 1)
+    everything.fill(world.documents, world.policies)
+    oracle = oracle_of(world.documents, world.policies)
+    fill_visible(visible, oracle, world.caller)
+    words = [Ask("report server budget kernel", 50), *world.asks]
+    hold(compare_databases(everything, visible, world.caller, words, ["default", "narrow"]))
+    narrow = oracle_of(world.documents, world.policies, "narrow")
+    hold(compare_with_oracle(everything, {"default": oracle, "narrow": narrow}, world.caller, words))
+
+
+def test_the_floor_decides_which_words_are_needed() -> None:
+    weights = {"common": 0.5, "usual": 1.0, "rare": 6.0}
+    assert legs.essential_words(weights, 0.0, 1.2) == {"common", "usual", "rare"}
+    assert legs.essential_words(weights, 1.0, 1.2) == {"common", "usual", "rare"}
+    assert legs.essential_words(weights, 1.2, 1.2) == {"usual", "rare"}
+    assert legs.essential_words(weights, 3.4, 1.2) == {"rare"}
 
 
 @cases(20)

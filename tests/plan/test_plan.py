@@ -25,7 +25,6 @@ from context_engine.models.hashing import HashingEmbedder
 from context_engine.retrieval import legs
 from context_engine.retrieval.compose import READS, Statement, Visibility, compose, resolve_scope
 from context_engine.retrieval.query import read_question
-from context_engine.settings import SearchSettings
 from context_engine.sql import load
 from context_engine.text.analyse import Analyser
 
@@ -57,14 +56,15 @@ VECTOR = "[" + ",".join(["0.25"] * 16) + "]"
 
 
 def _fts(visibility: Visibility, rank: str) -> Statement:
-    settings = SearchSettings(lexical_rank=rank)
+    settings = Settings(search={"lexical_rank": rank})
     route = legs.fts(visibility, QUESTION, FREQUENCIES, visibility.chunks, settings, 100)
     assert route is not None
     return route.statement
 
 
 STATEMENTS: dict[str, Callable[[Visibility], Statement]] = {
-    "legs/document_frequency": lambda seen: legs.document_frequency(seen, QUESTION.terms),
+    "legs/document_frequency": lambda seen: legs.document_frequency(replace(seen, chunks=10_000), QUESTION.terms),
+    "legs/document_frequency_few": lambda seen: legs.document_frequency(replace(seen, chunks=10), QUESTION.terms),
     "legs/visible_words": lambda seen: legs.spelling_candidates(seen, ["kernel"], 10)[0],
     "legs/fts_bm25": lambda seen: _fts(seen, "bm25"),
     "legs/fts_ts_rank_cd": lambda seen: _fts(seen, "ts_rank_cd"),
