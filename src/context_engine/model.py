@@ -202,6 +202,7 @@ class SearchReport:
         legs: one report a leg.
         visible_chunks: how many chunks the caller's scope holds.
         timings_ms: milliseconds by stage.
+        notes: what of the question was left out, in words.
     """
 
     exact: bool
@@ -209,6 +210,7 @@ class SearchReport:
     legs: dict[LegName, LegReport]
     visible_chunks: int
     timings_ms: dict[str, float]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ class SearchSettings(_Section):
     """How a question becomes candidates."""
 
     candidates: int = Field(default=100, ge=1, le=10_000)
-    """Rows a leg gives to fusion; never fewer than `top_k`."""
+    """Rows a leg gives to fusion; `top_k` where that is more, so a larger `top_k` can change the order of the first."""
     max_query_chars: int = Field(default=8_000, ge=1, le=100_000)
     max_query_terms: int = Field(default=256, ge=1, le=1024)
     """Distinct lexemes of a question that are scored, in the order they stand; the rest is reported."""

@@ -318,3 +318,10 @@ def test_q09_the_limit_can_be_raised(name: str, library: Library) -> None:
     query = (LONG_QUERIES[name] + " ") * 12
     result = engine.search(query[:99_999], principals=TRUSTED)
     assert not result.report.degraded, result.report.legs
+
+
+def test_words_over_the_limit_are_reported(new_engine: NewEngine) -> None:
+    engine = new_engine(search={"max_query_terms": 2})
+    assert engine.search("otter heron", principals=[]).report.notes == ()
+    [note] = engine.search("otter heron badger", principals=[]).report.notes
+    assert "3 different words; the first 2" in note

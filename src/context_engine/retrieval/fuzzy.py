@@ -74,13 +74,16 @@ def near_spellings(words: Sequence[str], candidates: Iterable[tuple[int | None, 
         words: the words looked up.
         candidates: pairs of a place in `words`, or None for all of them, and a word that may be near.
     """
-    by_place: dict[int | None, list[str]] = {}
+    by_length: dict[tuple[int | None, int], list[str]] = {}
     for place, candidate in candidates:
-        by_place.setdefault(place, []).append(candidate)
+        by_length.setdefault((place, len(candidate)), []).append(candidate)
     kept: list[Spelling] = []
     for place, word in enumerate(words):
-        choices = by_place.get(place, []) + by_place.get(None, [])
         limit = max_edits(len(word))
+        lengths = range(len(word) - limit, len(word) + limit + 1)
+        choices = [
+            choice for owner in (place, None) for length in lengths for choice in by_length.get((owner, length), ())
+        ]
         found = process.extract(word, choices, scorer=OSA.distance, score_cutoff=limit, limit=None, processor=None)
         for candidate, distance, _ in found:
             if distance:

@@ -44,8 +44,13 @@ class AsyncTransaction:
             await self._connection.execute(self._begin)
             await self._connection.execute(_PREPARE, self._store.session_values)
 
-    async def run(self, *statements: Statement) -> list[list[Row]]:
-        """Run statements in one round trip, each with its own settings; returns the rows of each."""
+    async def run(self, *statements: Statement, commit: bool = False) -> list[list[Row]]:
+        """Run statements in one round trip, each with its own settings; returns the rows of each.
+
+        Args:
+            statements: what to run, in this order.
+            commit: end the transaction in the same round trip.
+        """
         cursors: list[AsyncCursor[TupleRow]] = []
         async with self._connection.pipeline():
             await self._open()
@@ -57,6 +62,9 @@ class AsyncTransaction:
                 for name in statement.settings:
                     reset = sql.SQL("SET LOCAL {} TO DEFAULT").format(sql.Identifier(*name.split(".")))
                     await self._connection.execute(reset)
+            if commit:
+                await self._connection.execute("COMMIT")
+        self._begun = not commit
         return [await cursor.fetchall() if cursor.description else [] for cursor in cursors]
 
     async def affected(self, statement: Statement) -> int:

@@ -45,8 +45,13 @@ class Transaction:
             self._connection.execute(self._begin)
             self._connection.execute(_PREPARE, self._store.session_values)
 
-    def run(self, *statements: Statement) -> list[list[Row]]:
-        """Run statements in one round trip, each with its own settings; returns the rows of each."""
+    def run(self, *statements: Statement, commit: bool = False) -> list[list[Row]]:
+        """Run statements in one round trip, each with its own settings; returns the rows of each.
+
+        Args:
+            statements: what to run, in this order.
+            commit: end the transaction in the same round trip.
+        """
         cursors: list[Cursor[TupleRow]] = []
         with self._connection.pipeline():
             self._open()
@@ -58,6 +63,9 @@ class Transaction:
                 for name in statement.settings:
                     reset = sql.SQL("SET LOCAL {} TO DEFAULT").format(sql.Identifier(*name.split(".")))
                     self._connection.execute(reset)
+            if commit:
+                self._connection.execute("COMMIT")
+        self._begun = not commit
         return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
 
     def affected(self, statement: Statement) -> int:

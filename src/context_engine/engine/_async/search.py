@@ -109,7 +109,7 @@ class AsyncSearcher:
             rows = await self._hydrate(transaction, visibility, fused)
         _lap(run, "hydrate", mark)
         _lap(run, "total", started)
-        return _result(fused, rows, run)
+        return _result(fused, rows, run, request.question)
 
     async def _resolve(self, transaction: AsyncTransaction, scope: Scope) -> tuple[Visibility, bool]:
         index = Statement(load("admin/vector_index_state"), {"vector_index": self._vector_index})
@@ -271,7 +271,7 @@ class AsyncSearcher:
             "document_ids": [hit.document_id for hit in fused],
             "chunk_ids": [hit.chunk_id for hit in fused],
         }
-        [rows] = await transaction.run(compose("read/hydrate", visibility, params))
+        [rows] = await transaction.run(compose("read/hydrate", visibility, params), commit=True)
         return rows
 
 
@@ -279,7 +279,7 @@ def _lap(run: _Run, stage: str, started: float) -> None:
     run.timings_ms[stage] = (time.perf_counter() - started) * 1000
 
 
-def _result(fused: Sequence[Fused], rows: Sequence[Row], run: _Run) -> SearchResult:
+def _result(fused: Sequence[Fused], rows: Sequence[Row], run: _Run, question: Question) -> SearchResult:
     texts = {row[0]: row[1:] for row in rows}
     hits: list[Hit] = []
     for hit in fused:
@@ -295,5 +295,13 @@ def _result(fused: Sequence[Fused], rows: Sequence[Row], run: _Run) -> SearchRes
             legs=reports,
             visible_chunks=run.chunks,
             timings_ms=run.timings_ms,
+            notes=_notes(question),
         ),
     )
+
+
+def _notes(question: Question) -> tuple[str, ...]:
+    if not question.dropped_terms:
+        return ()
+    used, dropped = len(question.terms), question.dropped_terms
+    return (f"the question has {used + dropped} different words; the first {used} were scored",)

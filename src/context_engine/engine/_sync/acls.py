@@ -1,7 +1,7 @@
 # Generated from engine/_async/acls.py by tools/unasync.py: change that file instead.
 """Give ACLs and policies the ids that rows carry."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 
 from context_engine.access import AccessRule
 from context_engine.db._sync.store import Store
@@ -22,12 +22,12 @@ class AccessClasses:
         asked = set(wanted)
         rules = {item: item.digest for item in asked if isinstance(item, AccessRule)}
         policies = [item.name for item in asked if isinstance(item, Policy)]
-        fresh = [rule for rule, digest in rules.items() if digest not in self._known]
+        fresh = {rule: digest for rule, digest in rules.items() if digest not in self._known}
         if fresh:
             self._intern(fresh)
         by_policy: dict[str, int] = {}
         if fresh or policies:
-            params = {"digests": [rules[rule] for rule in fresh], "policies": policies}
+            params = {"digests": list(fresh.values()), "policies": policies}
             for digest, policy, key in self._store.query(Statement(load("write/acl_ids"), params)):
                 if policy is None:
                     self._known[bytes(digest)] = key
@@ -37,10 +37,10 @@ class AccessClasses:
         found.update({Policy(name): key for name, key in by_policy.items()})
         return found
 
-    def _intern(self, rules: Sequence[AccessRule]) -> None:
-        members = [(rule.digest, principal, kind) for rule in rules for principal, kind in rule.members()]
+    def _intern(self, rules: Mapping[AccessRule, bytes]) -> None:
+        members = [(digest, principal, kind) for rule, digest in rules.items() for principal, kind in rule.members()]
         params = {
-            "digests": [rule.digest for rule in rules],
+            "digests": list(rules.values()),
             "public": [rule.public for rule in rules],
             "member_digests": [digest for digest, _, _ in members],
             "principals": [principal for _, principal, _ in members],

@@ -110,7 +110,7 @@ class Searcher:
             rows = self._hydrate(transaction, visibility, fused)
         _lap(run, "hydrate", mark)
         _lap(run, "total", started)
-        return _result(fused, rows, run)
+        return _result(fused, rows, run, request.question)
 
     def _resolve(self, transaction: Transaction, scope: Scope) -> tuple[Visibility, bool]:
         index = Statement(load("admin/vector_index_state"), {"vector_index": self._vector_index})
@@ -270,7 +270,7 @@ class Searcher:
             "document_ids": [hit.document_id for hit in fused],
             "chunk_ids": [hit.chunk_id for hit in fused],
         }
-        [rows] = transaction.run(compose("read/hydrate", visibility, params))
+        [rows] = transaction.run(compose("read/hydrate", visibility, params), commit=True)
         return rows
 
 
@@ -278,7 +278,7 @@ def _lap(run: _Run, stage: str, started: float) -> None:
     run.timings_ms[stage] = (time.perf_counter() - started) * 1000
 
 
-def _result(fused: Sequence[Fused], rows: Sequence[Row], run: _Run) -> SearchResult:
+def _result(fused: Sequence[Fused], rows: Sequence[Row], run: _Run, question: Question) -> SearchResult:
     texts = {row[0]: row[1:] for row in rows}
     hits: list[Hit] = []
     for hit in fused:
@@ -294,5 +294,13 @@ def _result(fused: Sequence[Fused], rows: Sequence[Row], run: _Run) -> SearchRes
             legs=reports,
             visible_chunks=run.chunks,
             timings_ms=run.timings_ms,
+            notes=_notes(question),
         ),
     )
+
+
+def _notes(question: Question) -> tuple[str, ...]:
+    if not question.dropped_terms:
+        return ()
+    used, dropped = len(question.terms), question.dropped_terms
+    return (f"the question has {used + dropped} different words; the first {used} were scored",)
