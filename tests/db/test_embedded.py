@@ -21,7 +21,8 @@ FAST = {"fsync": "off", "shared_buffers": "16MB"}
 
 # Starts, reports, and holds its handle until standard input ends.
 HOLDER = """
-import sys, psycopg
+import signal, sys, psycopg
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a run in the background starts with it ignored
 from pathlib import Path
 from context_engine.db.embedded import EmbeddedServer
 server = EmbeddedServer.start(

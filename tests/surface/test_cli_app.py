@@ -103,7 +103,8 @@ def test_an_interrupted_command_ends_with_130(cli: Any, monkeypatch: pytest.Monk
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_ctrl_c_ends_a_real_process_cleanly(database_url: str, tmp_path: Path) -> None:
     script = (
-        "import sys\n"
+        "import signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a run in the background starts with it ignored
         "from context_engine.models.hashing import HashingEmbedder\n"
         "from context_engine.surfaces.cli.app import app\n"
         "from context_engine.surfaces.cli.options import Session\n"

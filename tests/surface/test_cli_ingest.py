@@ -229,7 +229,7 @@ def test_one_line_that_is_too_long_does_not_fill_the_memory(
     root = folder({"lines.jsonl": rows, "big.txt": "y" * 5000})
     result = cli("ingest", root, "--source", "s", "--public", exits=1)
     assert result.output.count("is larger than") == 2
-    assert "lines.jsonl:2 " in result.output
+    assert "lines.jsonl:2 " in result.output.replace("\n", "")  # a long folder is folded
     assert set(names(stored)) == {"a", "b"}
 
 
