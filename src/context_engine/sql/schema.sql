@@ -20,6 +20,7 @@ CREATE TABLE {schema}.acl_member (
     PRIMARY KEY (principal, kind, acl_id)
 );
 CREATE INDEX acl_member_by_acl ON {schema}.acl_member (acl_id, kind);
+CREATE INDEX acl_member_limits ON {schema}.acl_member (acl_id) WHERE kind <> 'allow';
 CREATE INDEX acl_public ON {schema}.acl (id) WHERE public;
 
 CREATE TABLE {schema}.document (

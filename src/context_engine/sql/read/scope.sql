@@ -12,7 +12,7 @@ visible AS MATERIALIZED (
     FROM allowed
     WHERE NOT EXISTS (
         SELECT FROM {schema}.acl_member AS member
-        WHERE member.acl_id = allowed.acl_id
+        WHERE member.acl_id = allowed.acl_id AND member.kind <> 'allow'
             AND (member.kind = 'deny' AND member.principal IN (SELECT principal FROM asked)
                 OR member.kind = 'require' AND member.principal NOT IN (SELECT principal FROM asked))
     )
