@@ -14,7 +14,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from context_engine.db import copy_format
 from context_engine.db.errors import translated, unreachable
-from context_engine.errors import ConfigError, StoreError
+from context_engine.errors import ConfigError
 from context_engine.retrieval.compose import Statement
 from context_engine.settings import StorageSettings
 from context_engine.sql import load
@@ -250,8 +250,3 @@ class Store:
         finally:
             self.query(Statement(load("admin/release_vector_index")))
         return True
-
-    def check_open(self) -> None:
-        """Raise unless the pool is open."""
-        if self._pool.closed:
-            raise StoreError("the engine is closed")

@@ -31,7 +31,7 @@ from context_engine.engine._async.acls import AsyncAccessClasses
 from context_engine.engine._async.ingest import AsyncIngestor, Progress
 from context_engine.engine._async.search import AsyncSearcher, SearchRequest
 from context_engine.engine.embedded import start_embedded
-from context_engine.errors import InputError, NotFound, ProviderError
+from context_engine.errors import InputError, NotFound, ProviderError, StoreError
 from context_engine.model import (
     ACL,
     AclLike,
@@ -82,6 +82,7 @@ class AsyncEngine:
         self._analyser = Analyser(self.settings.analyser.language)
         self._lock = asyncio.Lock()
         self._opened: _Opened | None = None
+        self._closed = False
 
     async def __aenter__(self) -> Self:
         await self._open()
@@ -97,9 +98,14 @@ class AsyncEngine:
 
     async def _open(self) -> _Opened:
         async with self._lock:
+            self._check_not_closed()
             if self._opened is None:
                 self._opened = await self._connect()
             return self._opened
+
+    def _check_not_closed(self) -> None:
+        if self._closed:
+            raise StoreError("the engine is closed: make a new one")
 
     async def _connect(self, upgrade: bool = False) -> _Opened:
         check_dimension(self._embedder.dim)
@@ -127,6 +133,7 @@ class AsyncEngine:
         """Close the pool, and the embedded server when this was its last user."""
         async with self._lock:
             opened, self._opened = self._opened, None
+            self._closed = True
         if opened is not None:
             await opened.store.close()
             if opened.server is not None:
@@ -139,6 +146,7 @@ class AsyncEngine:
             The names of the migrations applied, oldest first; empty when there was nothing to do.
         """
         async with self._lock:
+            self._check_not_closed()
             if self._opened is None:
                 self._opened = await self._connect(upgrade=True)
                 return self._opened.applied

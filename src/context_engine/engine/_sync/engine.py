@@ -32,7 +32,7 @@ from context_engine.engine._sync.acls import AccessClasses
 from context_engine.engine._sync.ingest import Ingestor, Progress
 from context_engine.engine._sync.search import Searcher, SearchRequest
 from context_engine.engine.embedded import start_embedded
-from context_engine.errors import InputError, NotFound, ProviderError
+from context_engine.errors import InputError, NotFound, ProviderError, StoreError
 from context_engine.model import (
     ACL,
     AclLike,
@@ -83,6 +83,7 @@ class Engine:
         self._analyser = Analyser(self.settings.analyser.language)
         self._lock = threading.Lock()
         self._opened: _Opened | None = None
+        self._closed = False
 
     def __enter__(self) -> Self:
         self._open()
@@ -98,9 +99,14 @@ class Engine:
 
     def _open(self) -> _Opened:
         with self._lock:
+            self._check_not_closed()
             if self._opened is None:
                 self._opened = self._connect()
             return self._opened
+
+    def _check_not_closed(self) -> None:
+        if self._closed:
+            raise StoreError("the engine is closed: make a new one")
 
     def _connect(self, upgrade: bool = False) -> _Opened:
         check_dimension(self._embedder.dim)
@@ -128,6 +134,7 @@ class Engine:
         """Close the pool, and the embedded server when this was its last user."""
         with self._lock:
             opened, self._opened = self._opened, None
+            self._closed = True
         if opened is not None:
             opened.store.close()
             if opened.server is not None:
@@ -140,6 +147,7 @@ class Engine:
             The names of the migrations applied, oldest first; empty when there was nothing to do.
         """
         with self._lock:
+            self._check_not_closed()
             if self._opened is None:
                 self._opened = self._connect(upgrade=True)
                 return self._opened.applied
