@@ -17,6 +17,7 @@ from context_engine.model import ACL, PUBLIC, TRUSTED, Policy, Public, Trusted
 MAX_NAME_BYTES: Final = 1_000
 MAX_MEMBERS: Final = 20_000
 MAX_FILTER_VALUES: Final = 1_000
+MAX_FILTER_CHARS: Final = 8_000
 _MAX_BIGINT: Final = (1 << 63) - 1
 
 
@@ -198,6 +199,8 @@ _COMPARISONS: Final = {"eq": "==", "ne": "!=", "gt": ">", "gte": ">=", "lt": "<"
 
 
 def _json_literal(value: object, key: str) -> str:
+    if isinstance(value, str) and len(value) > MAX_FILTER_CHARS:
+        raise InputError(f"metadata filter {key!r}: a value has {len(value)} characters, over {MAX_FILTER_CHARS}")
     if isinstance(value, str):  # as stored text is brought to one form, see text/clean.py
         value = unicodedata.normalize("NFC", value.replace("\r\n", "\n").replace("\r", "\n"))
     if not isinstance(value, str | int | float | bool) and value is not None:

@@ -6,6 +6,7 @@ The TOML file is `context-engine.toml` in the working directory, or the one `CON
 
 import os
 from pathlib import Path
+from tomllib import TOMLDecodeError
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -13,6 +14,7 @@ from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
+    SettingsError,
     TomlConfigSettingsSource,
 )
 
@@ -121,6 +123,8 @@ class Settings(BaseSettings):
         except ValidationError as error:
             places = "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
             raise ConfigError(f"invalid settings: {places}") from error
+        except (SettingsError, TOMLDecodeError) as error:
+            raise ConfigError(f"settings cannot be read: {error}") from error
 
     @classmethod
     def settings_customise_sources(
@@ -132,5 +136,8 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Read arguments, then variables, then the TOML file."""
-        path = Path(os.environ.get("CONTEXT_ENGINE_CONFIG", "context-engine.toml"))
+        named = os.environ.get("CONTEXT_ENGINE_CONFIG")
+        path = Path(named or "context-engine.toml")
+        if named and not path.is_file():
+            raise ConfigError(f"CONTEXT_ENGINE_CONFIG names {named}, which is not a file")
         return (init_settings, env_settings, TomlConfigSettingsSource(settings_cls, path))

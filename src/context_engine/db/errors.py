@@ -60,7 +60,8 @@ def translate(error: Exception) -> ContextEngineError:
         return ConfigError("the database role lacks a privilege that this call needs")
     for kinds, message, retryable in _REFUSED:
         if isinstance(error, kinds):
-            return StoreError(f"{message} ({state})", retryable=retryable)
+            pooled = isinstance(error, _POOL)
+            return StoreError(f"{message} ({state})", retryable=retryable, connection_lost=pooled)
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return unreachable(state)
     return StoreError(f"the database refused a statement ({state})")

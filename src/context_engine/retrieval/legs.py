@@ -76,7 +76,10 @@ def fts(
 
 
 def _bm25(visibility: Visibility, match: str | None, weights: Mapping[str, float], limit: int) -> Statement:
-    vector = question_vector({dimension(term): weight for term, weight in weights.items()})
+    by_dimension: dict[int, float] = {}
+    for term, weight in weights.items():
+        by_dimension[dimension(term)] = max(weight, by_dimension.get(dimension(term), 0.0))
+    vector = question_vector(by_dimension)
     params = {"match": match, "limit": limit, "term_weights": vector}
     return compose("legs/fts_bm25", visibility, params)
 

@@ -4,14 +4,18 @@ import math
 import re
 import unicodedata
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from context_engine.errors import InputError
+from context_engine.text._pattern import compile_pattern
 
 _SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _MAX_DEPTH = 100
 _MAX_INT_BITS = 4096
+
+
+_MARKS: Final = compile_pattern(r"[\p{M}--\u034f]{64}(?=[\p{M}--\u034f])")
 
 
 def clean_text(text: str) -> tuple[str, int]:
@@ -28,7 +32,8 @@ def clean_text(text: str) -> tuple[str, int]:
     if _UNSTORABLE.search(text):
         text = _SURROGATE_PAIR.sub(lambda pair: pair[0].encode("utf-16", "surrogatepass").decode("utf-16"), text)
         text, replaced = _UNSTORABLE.subn("\ufffd", text)
-    return unicodedata.normalize("NFC", text), replaced
+    # Sorting a long run of marks takes time by its square; a joiner ends it (Unicode's stream-safe format).
+    return unicodedata.normalize("NFC", _MARKS.sub("\\g<0>\u034f", text)), replaced
 
 
 def clean_json(value: Any) -> tuple[Any, int]:

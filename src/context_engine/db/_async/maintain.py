@@ -57,8 +57,11 @@ async def settle(store: AsyncStore, written: int) -> list[str]:
     """
     notes: list[str] = []
     name = {"schema_name": store.settings.schema_name}
-    async with store.write() as transaction:
-        await transaction.run(Statement(load("admin/fold_tally"), name))
+    try:
+        async with store.write() as transaction:
+            await transaction.run(Statement(load("admin/fold_tally"), name))
+    except StoreError as error:
+        notes.append(f"the tally was not folded: {error}")
     if written >= _ANALYZE_AFTER:
         schema = store.settings.schema_name
         names = ("chunk_lexemes", "lexicon_trigrams", "lexicon_deletions", "document_metadata")

@@ -74,16 +74,14 @@ class AsyncTransaction:
             cursor = await self._connection.execute(self._store.render(statement.text), statement.params)
         return cursor.rowcount
 
-    async def attempt(self, statement: Statement) -> list[Row]:
-        """Run one statement that may fail without ending the transaction."""
-        await self.run(Statement("SAVEPOINT attempt"))
+    async def attempt(self, *statements: Statement) -> list[list[Row]]:
+        """Run statements that may fail without ending the transaction; a failure comes as our own error."""
         with translated():
             try:
-                [rows] = await self.run(statement)
+                return (await self.run(Statement("SAVEPOINT attempt"), *statements))[1:]
             except Exception:
                 await self.run(Statement("ROLLBACK TO SAVEPOINT attempt"))
                 raise
-        return rows
 
     async def script(self, text: LiteralString, **parts: sql.Composable) -> None:
         """Run several statements without parameters."""

@@ -58,8 +58,11 @@ def settle(store: Store, written: int) -> list[str]:
     """
     notes: list[str] = []
     name = {"schema_name": store.settings.schema_name}
-    with store.write() as transaction:
-        transaction.run(Statement(load("admin/fold_tally"), name))
+    try:
+        with store.write() as transaction:
+            transaction.run(Statement(load("admin/fold_tally"), name))
+    except StoreError as error:
+        notes.append(f"the tally was not folded: {error}")
     if written >= _ANALYZE_AFTER:
         schema = store.settings.schema_name
         names = ("chunk_lexemes", "lexicon_trigrams", "lexicon_deletions", "document_metadata")

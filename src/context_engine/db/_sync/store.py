@@ -75,16 +75,14 @@ class Transaction:
             cursor = self._connection.execute(self._store.render(statement.text), statement.params)
         return cursor.rowcount
 
-    def attempt(self, statement: Statement) -> list[Row]:
-        """Run one statement that may fail without ending the transaction."""
-        self.run(Statement("SAVEPOINT attempt"))
+    def attempt(self, *statements: Statement) -> list[list[Row]]:
+        """Run statements that may fail without ending the transaction; a failure comes as our own error."""
         with translated():
             try:
-                [rows] = self.run(statement)
+                return (self.run(Statement("SAVEPOINT attempt"), *statements))[1:]
             except Exception:
                 self.run(Statement("ROLLBACK TO SAVEPOINT attempt"))
                 raise
-        return rows
 
     def script(self, text: LiteralString, **parts: sql.Composable) -> None:
         """Run several statements without parameters."""

@@ -359,7 +359,6 @@ class _Opened:
         self.access_classes = AsyncAccessClasses(store)
         self.searcher = AsyncSearcher(store, engine.settings)
         self._engine = engine
-        self._known_words: set[str] = set()
 
     def ingestor(self) -> AsyncIngestor:
         """Make an ingestor for one call."""
@@ -369,5 +368,4 @@ class _Opened:
             self._engine._analyser,  # pyright: ignore[reportPrivateUsage]
             self._engine.settings,
             self.access_classes,
-            self._known_words,
         )

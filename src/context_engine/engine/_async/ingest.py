@@ -62,14 +62,13 @@ class AsyncIngestor:
         analyser: Analyser,
         settings: Settings,
         access_classes: AsyncAccessClasses,
-        known_words: set[str],
     ) -> None:
         self._store = store
         self._embedder = embedder
         self._analyser = analyser
         self._settings = settings
         self._access_classes = access_classes
-        self._known_words = known_words
+        self._known_words: set[str] = set()
         self._timings = {"plan": 0.0, "analyse": 0.0, "embed": 0.0, "write": 0.0}
 
     async def ingest(self, documents: Iterable[Document], progress: Progress | None = None) -> IngestReport:

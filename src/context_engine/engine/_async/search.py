@@ -161,7 +161,7 @@ class AsyncSearcher:
         await self._ask(transaction, routes, run, apart)
         await self._complete_ann(transaction, request, visibility, run, limit)
         if request.wants("trgm") and request.question.terms:
-            fuzzy = await self._trgm(transaction, request, visibility, run, frequencies, limit)
+            fuzzy = await self._trgm_or_failed(transaction, request, visibility, run, frequencies, limit)
             same = routes.get("fts")
             if fuzzy and same and fuzzy.statement == same.statement and "fts" in run.lists:
                 # Nothing to respell: the lexical leg has just asked the very same.
@@ -204,6 +204,22 @@ class AsyncSearcher:
             [rows] = await transaction.run(route.statement)
             run.take("ann", route, rows)
 
+    async def _trgm_or_failed(
+        self,
+        transaction: AsyncTransaction,
+        request: SearchRequest,
+        visibility: Visibility,
+        run: _Run,
+        frequencies: dict[str, int],
+        limit: int,
+    ) -> Route | None:
+        """Work out the fuzzy leg's statement; looking up spellings may fail without the other legs."""
+        try:
+            return await self._trgm(transaction, request, visibility, run, frequencies, limit)
+        except StoreError as error:
+            run.note("trgm", "failed", str(error))
+            return None
+
     async def _trgm(
         self,
         transaction: AsyncTransaction,
@@ -219,13 +235,13 @@ class AsyncSearcher:
         near: list[Spelling] = []
         if words and run.chunks:
             statements = legs.spelling_candidates(visibility, words, run.chunks)
-            answers = await transaction.run(*statements)
+            answers = await transaction.attempt(*statements)
             found = [(place, candidate) for rows in answers for place, candidate in rows]
             near = near_spellings(words, found)
         if near:
             spelled = sorted({spelling.word for spelling in near} - set(frequencies))
             statement = legs.document_frequency(visibility, spelled)
-            [counted] = await transaction.run(statement)
+            [counted] = await transaction.attempt(statement)
             frequencies |= {spelled[place]: count for place, count in counted}
         chosen = choose_spellings(near, frequencies, search.trgm_max_expansions)
         return legs.trgm(visibility, request.question, frequencies, chosen, run.chunks, self._settings, limit)
@@ -248,9 +264,9 @@ class AsyncSearcher:
             return
         for leg, route in routes.items():
             try:
-                rows = await transaction.attempt(route.statement)
+                [rows] = await transaction.attempt(route.statement)
                 instead = route.follow(rows) if route.follow else None
-                run.take(leg, route, await transaction.attempt(instead) if instead else rows)
+                run.take(leg, route, (await transaction.attempt(instead))[0] if instead else rows)
             except StoreError as error:
                 run.note(leg, "failed", str(error))
 

@@ -15,27 +15,28 @@ class AccessClasses:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._known: dict[bytes, int] = {}
 
     def ids(self, wanted: Iterable[AccessRule | Policy]) -> dict[AccessRule | Policy, int]:
-        """Return the id of each; a policy that does not exist is left out."""
+        """Return the id of each; a policy that does not exist is left out.
+
+        Asked anew each time: an id kept from before would point to another ACL after a restore of the database.
+        """
         asked = set(wanted)
-        rules = {item: item.digest for item in asked if isinstance(item, AccessRule)}
+        rules = {item.digest: item for item in asked if isinstance(item, AccessRule)}
         policies = [item.name for item in asked if isinstance(item, Policy)]
-        fresh = {rule: digest for rule, digest in rules.items() if digest not in self._known}
-        if fresh:
-            self._intern(fresh)
-        by_policy: dict[str, int] = {}
-        if fresh or policies:
-            params = {"digests": list(fresh.values()), "policies": policies}
-            for digest, policy, key in self._store.query(Statement(load("write/acl_ids"), params)):
-                if policy is None:
-                    self._known[bytes(digest)] = key
-                else:
-                    by_policy[policy] = key
-        found: dict[AccessRule | Policy, int] = {rule: self._known[digest] for rule, digest in rules.items()}
-        found.update({Policy(name): key for name, key in by_policy.items()})
-        return found
+        found = self._stored(list(rules), policies)
+        missing = {rule: digest for digest, rule in rules.items() if digest not in found}
+        if missing:
+            self._intern(missing)
+            found |= self._stored(list(missing.values()), [])
+        ids: dict[AccessRule | Policy, int] = {rule: found[digest] for digest, rule in rules.items()}
+        ids.update({Policy(name): found[name] for name in policies if name in found})
+        return ids
+
+    def _stored(self, digests: list[bytes], policies: list[str]) -> dict[bytes | str, int]:
+        params = {"digests": digests, "policies": policies}
+        rows = self._store.query(Statement(load("write/acl_ids"), params)) if digests or policies else []
+        return {bytes(digest) if policy is None else policy: key for digest, policy, key in rows}
 
     def _intern(self, rules: Mapping[AccessRule, bytes]) -> None:
         members = [(digest, principal, kind) for rule, digest in rules.items() for principal, kind in rule.members()]

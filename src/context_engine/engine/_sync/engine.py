@@ -360,7 +360,6 @@ class _Opened:
         self.access_classes = AccessClasses(store)
         self.searcher = Searcher(store, engine.settings)
         self._engine = engine
-        self._known_words: set[str] = set()
 
     def ingestor(self) -> Ingestor:
         """Make an ingestor for one call."""
@@ -370,5 +369,4 @@ class _Opened:
             self._engine._analyser,  # pyright: ignore[reportPrivateUsage]
             self._engine.settings,
             self.access_classes,
-            self._known_words,
         )

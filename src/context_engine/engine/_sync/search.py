@@ -162,7 +162,7 @@ class Searcher:
         self._ask(transaction, routes, run, apart)
         self._complete_ann(transaction, request, visibility, run, limit)
         if request.wants("trgm") and request.question.terms:
-            fuzzy = self._trgm(transaction, request, visibility, run, frequencies, limit)
+            fuzzy = self._trgm_or_failed(transaction, request, visibility, run, frequencies, limit)
             same = routes.get("fts")
             if fuzzy and same and fuzzy.statement == same.statement and "fts" in run.lists:
                 # Nothing to respell: the lexical leg has just asked the very same.
@@ -205,6 +205,22 @@ class Searcher:
             [rows] = transaction.run(route.statement)
             run.take("ann", route, rows)
 
+    def _trgm_or_failed(
+        self,
+        transaction: Transaction,
+        request: SearchRequest,
+        visibility: Visibility,
+        run: _Run,
+        frequencies: dict[str, int],
+        limit: int,
+    ) -> Route | None:
+        """Work out the fuzzy leg's statement; looking up spellings may fail without the other legs."""
+        try:
+            return self._trgm(transaction, request, visibility, run, frequencies, limit)
+        except StoreError as error:
+            run.note("trgm", "failed", str(error))
+            return None
+
     def _trgm(
         self,
         transaction: Transaction,
@@ -220,13 +236,13 @@ class Searcher:
         near: list[Spelling] = []
         if words and run.chunks:
             statements = legs.spelling_candidates(visibility, words, run.chunks)
-            answers = transaction.run(*statements)
+            answers = transaction.attempt(*statements)
             found = [(place, candidate) for rows in answers for place, candidate in rows]
             near = near_spellings(words, found)
         if near:
             spelled = sorted({spelling.word for spelling in near} - set(frequencies))
             statement = legs.document_frequency(visibility, spelled)
-            [counted] = transaction.run(statement)
+            [counted] = transaction.attempt(statement)
             frequencies |= {spelled[place]: count for place, count in counted}
         chosen = choose_spellings(near, frequencies, search.trgm_max_expansions)
         return legs.trgm(visibility, request.question, frequencies, chosen, run.chunks, self._settings, limit)
@@ -249,9 +265,9 @@ class Searcher:
             return
         for leg, route in routes.items():
             try:
-                rows = transaction.attempt(route.statement)
+                [rows] = transaction.attempt(route.statement)
                 instead = route.follow(rows) if route.follow else None
-                run.take(leg, route, transaction.attempt(instead) if instead else rows)
+                run.take(leg, route, (transaction.attempt(instead))[0] if instead else rows)
             except StoreError as error:
                 run.note(leg, "failed", str(error))
 

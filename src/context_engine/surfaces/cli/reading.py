@@ -25,6 +25,11 @@ _MISPLACED: Final = _ACL_KEYS | {"acl", "acls", "access", "principals", "permiss
 _NAMES: dict[type, str] = {bool: "true or false", str: "a string", list: "a list", dict: "an object"}
 
 
+def _looks_like_a_rule(key: str) -> bool:
+    plain = key.strip().lower()
+    return plain in _MISPLACED or plain.startswith(("acl", "allow")) or sorted(plain) == sorted("acl")
+
+
 class Reader:
     """The documents below some paths; iterate it once, and it tells the failures and each document's place."""
 
@@ -138,7 +143,7 @@ def read_line(line: bytes, source: str, acl: Any = STORED) -> Document:
     """Read one line of JSON. Strict where access is concerned: a line that is unclear is refused."""
     fields = _parse(line)
     for key in fields:
-        if key != "acl" and key.lower() in _MISPLACED:
+        if key != "acl" and _looks_like_a_rule(key):
             raise InputError(f'who may read goes under the key "acl", not "{key}"')
     if type(fields.get("id")) is int:
         fields["id"] = str(fields["id"])
