@@ -17,7 +17,7 @@ from context_engine.model import ACL, PUBLIC, TRUSTED, Policy, Public, Trusted
 MAX_NAME_BYTES: Final = 1_000
 MAX_MEMBERS: Final = 20_000
 MAX_FILTER_VALUES: Final = 1_000
-MAX_FILTER_CHARS: Final = 8_000
+MAX_FILTER_CHARS: Final = 10_000
 _MAX_BIGINT: Final = (1 << 63) - 1
 
 

@@ -411,6 +411,7 @@ def test_q14_one_connection_one_snapshot(
     engine = new_engine(database_url)
     engine.ingest(doc(str(number), f"an otter in river {number}", ["ada"]) for number in range(documents))
     engine.close()
+    engine = new_engine(database_url)
     traffic = Traffic(monkeypatch)
     engine.search(query, principals=["ada"])
     for _ in range(5):

@@ -117,9 +117,9 @@ def test_p48_the_schema_comes_while_another_waits(
     run = Transaction.run
     locks = itertools.count(1)
 
-    def watched(self: Transaction, *statements: Statement) -> Any:
+    def watched(self: Transaction, *statements: Statement, **options: bool) -> Any:
         if statements[0].text != load("admin/lock_schema") or next(locks) != 2:
-            return run(self, *statements)
+            return run(self, *statements, **options)
         first = psycopg.connect(url)
         first.execute(script)
         first.execute("CREATE SCHEMA context_engine")
@@ -136,7 +136,7 @@ def test_p48_the_schema_comes_while_another_waits(
 
         background = Background(commit_once_it_waits)
         try:
-            return run(self, *statements)
+            return run(self, *statements, **options)
         finally:
             background.result()
 

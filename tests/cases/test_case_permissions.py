@@ -304,14 +304,14 @@ def between(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int, Callable
     run = Transaction.run
     plan: list[tuple[int, Callable[[], Any]]] = []
 
-    def watched(self: Transaction, *statements: Statement) -> Any:
+    def watched(self: Transaction, *statements: Statement, **options: bool) -> Any:
         if plan:
             left, act = plan.pop()
             if left:
                 plan.append((left - 1, act))
             else:
                 act()
-        return run(self, *statements)
+        return run(self, *statements, **options)
 
     monkeypatch.setattr(Transaction, "run", watched)
     yield lambda batch, act: plan.append((batch, act))
