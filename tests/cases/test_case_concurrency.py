@@ -376,10 +376,10 @@ class Traffic:
                 self.round_trips += not piped
             return execute(connection, query, *values, **named)
 
-        def batch(transaction: Transaction, *statements: Statement) -> Any:
+        def batch(transaction: Transaction, *statements: Statement, **options: bool) -> Any:
             with self._lock:
                 self.round_trips += 1
-            return run(transaction, *statements)
+            return run(transaction, *statements, **options)
 
         monkeypatch.setattr(psycopg.Connection, "execute", counted)
         monkeypatch.setattr(Transaction, "run", batch)
