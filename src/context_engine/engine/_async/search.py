@@ -161,7 +161,11 @@ class AsyncSearcher:
         await self._ask(transaction, routes, run, apart)
         await self._complete_ann(transaction, request, visibility, run, limit)
         if request.wants("trgm") and request.question.terms:
-            fuzzy = await self._trgm_or_failed(transaction, request, visibility, run, frequencies, limit)
+            try:
+                fuzzy = await self._trgm(transaction, request, visibility, run, frequencies, limit)
+            except StoreError as error:  # a failed look-up of spellings is the fuzzy leg's own
+                run.note("trgm", "failed", str(error))
+                fuzzy = None
             same = routes.get("fts")
             if fuzzy and same and fuzzy.statement == same.statement and "fts" in run.lists:
                 # Nothing to respell: the lexical leg has just asked the very same.
@@ -203,22 +207,6 @@ class AsyncSearcher:
             route = legs.ann_exact(visibility, request.question, request.embedding, limit)
             [rows] = await transaction.run(route.statement)
             run.take("ann", route, rows)
-
-    async def _trgm_or_failed(
-        self,
-        transaction: AsyncTransaction,
-        request: SearchRequest,
-        visibility: Visibility,
-        run: _Run,
-        frequencies: dict[str, int],
-        limit: int,
-    ) -> Route | None:
-        """Work out the fuzzy leg's statement; looking up spellings may fail without the other legs."""
-        try:
-            return await self._trgm(transaction, request, visibility, run, frequencies, limit)
-        except StoreError as error:
-            run.note("trgm", "failed", str(error))
-            return None
 
     async def _trgm(
         self,

@@ -162,7 +162,11 @@ class Searcher:
         self._ask(transaction, routes, run, apart)
         self._complete_ann(transaction, request, visibility, run, limit)
         if request.wants("trgm") and request.question.terms:
-            fuzzy = self._trgm_or_failed(transaction, request, visibility, run, frequencies, limit)
+            try:
+                fuzzy = self._trgm(transaction, request, visibility, run, frequencies, limit)
+            except StoreError as error:  # a failed look-up of spellings is the fuzzy leg's own
+                run.note("trgm", "failed", str(error))
+                fuzzy = None
             same = routes.get("fts")
             if fuzzy and same and fuzzy.statement == same.statement and "fts" in run.lists:
                 # Nothing to respell: the lexical leg has just asked the very same.
@@ -204,22 +208,6 @@ class Searcher:
             route = legs.ann_exact(visibility, request.question, request.embedding, limit)
             [rows] = transaction.run(route.statement)
             run.take("ann", route, rows)
-
-    def _trgm_or_failed(
-        self,
-        transaction: Transaction,
-        request: SearchRequest,
-        visibility: Visibility,
-        run: _Run,
-        frequencies: dict[str, int],
-        limit: int,
-    ) -> Route | None:
-        """Work out the fuzzy leg's statement; looking up spellings may fail without the other legs."""
-        try:
-            return self._trgm(transaction, request, visibility, run, frequencies, limit)
-        except StoreError as error:
-            run.note("trgm", "failed", str(error))
-            return None
 
     def _trgm(
         self,
