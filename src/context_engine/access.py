@@ -136,6 +136,11 @@ class Scope:
         return self.principals is None
 
     @property
+    def narrowed(self) -> bool:
+        """Whether any filter is given."""
+        return self.sources is not None or self.narrowed_by_document
+
+    @property
     def narrowed_by_document(self) -> bool:
         """Whether the counts kept per access class and source cannot tell the size of this scope."""
         return self.documents is not None or self.metadata is not None

@@ -231,6 +231,7 @@ def _change(random: Random) -> tuple[Any, ...]:
         ("update", number, _text(random), random.choice([None, _acl(random)])),
         ("delete", number),
         ("again",),
+        ("tally",),
         ("add", _text(random), _acl(random)),
     ]
     return random.choice(kinds)

@@ -15,6 +15,7 @@ import psycopg
 from corpora import Ask
 
 from context_engine import TRUSTED, ContextEngineError, Document, Engine, SearchResult, Settings
+from context_engine.db._sync import maintain
 from context_engine.model import AclLike, Principals, document_id
 from context_engine.models.hashing import HashingEmbedder
 from context_engine.names import LegName
@@ -63,7 +64,7 @@ TOUCHED = {
 }
 EXACT_VARIANTS = [name for name in VARIANTS if name != "hnsw"]
 BM25_VARIANTS = ["default", "all", "minmax", "narrow"]
-_CONTENT = ("document", "tally", "lexicon", "acl")
+_CONTENT = ("document", "tally", "word_tally", "lexicon", "acl")
 
 
 def settings_of(variant: str) -> Settings:
@@ -108,6 +109,11 @@ class Database:
         report = writer.ingest(documents)
         assert not report.failed, report.failed
         return writer
+
+    def tally_words(self) -> None:
+        """Count every stored document's words; a search reads those of documents that come later."""
+        assert self._writer is not None
+        maintain.tally_words(self._writer._opened.store, always=True)
 
     def close_writer(self) -> None:
         if self._writer is not None:

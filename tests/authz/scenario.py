@@ -96,7 +96,10 @@ def build(new_database: Callable[[], Database]) -> Scenario:
     """Store the scenario."""
     oracle = Oracle(DOCUMENTS, EMBEDDER, settings_of("default"), POLICIES)
     everything = new_database()
-    everything.fill(DOCUMENTS, POLICIES, variant="hnsw")
+    # Half of the words come from the tally, the others are read.
+    writer = everything.fill(DOCUMENTS[:5], POLICIES, variant="hnsw")
+    everything.tally_words()
+    assert not writer.ingest(DOCUMENTS[5:]).failed
     visible: dict[int, Database] = {}
     for number, caller in enumerate(CALLERS):
         visible[number] = new_database()

@@ -92,6 +92,7 @@ class Changing:
     """An engine and a list of documents that go through the same changes."""
 
     def __init__(self, database: Database, world: World) -> None:
+        self.database = database
         self.engine = database.fill(world.documents, world.policies)
         self.documents = {key_of(document): document for document in world.documents}
         self.policies = dict(world.policies)
@@ -127,6 +128,9 @@ class Changing:
             assert self.engine.delete(key) == 1
             del self.documents[key]
 
+    def _tally(self) -> None:
+        self.database.tally_words()
+
     def _add(self, text: str, acl: AclLike) -> None:
         document = Document(text=text, name="Added", external_id="added", acl=acl)
         assert not self.engine.ingest([document]).failed
@@ -135,7 +139,11 @@ class Changing:
 
 @cases(30)
 @given(world=worlds(most=10))
-def test_changes_leave_nothing_behind(world: World, everything: Database, visible: Database) -> None:
+@pytest.mark.parametrize("few", [1_500, 0])
+def test_changes_leave_nothing_behind(
+    few: int, world: World, everything: Database, visible: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(legs, "_FEW_TO_READ", few)
     changing = Changing(everything, world)
     for change in world.changes:
         changing.apply(change)

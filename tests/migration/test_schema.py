@@ -25,8 +25,8 @@ NewDatabase = Callable[..., str]
 NewEngine = Callable[..., Engine]
 Migration = tuple[int, str, LiteralString]
 
-DISTRIBUTED = {"document", "chunk", "embedding"}
-WHOLE = {"acl", "acl_member", "lexicon", "setting", "migration", "tally"}
+DISTRIBUTED = {"document", "chunk", "embedding", "untallied"}
+WHOLE = {"acl", "acl_member", "lexicon", "setting", "migration", "tally", "word_tally"}
 
 CATALOGUE: dict[str, LiteralString] = {
     "relations": """
@@ -285,8 +285,8 @@ def test_every_copy_of_an_acl_id_is_guarded(database_url: str) -> None:
         WHERE relnamespace = 'context_engine'::regnamespace AND relkind = 'r' AND attname = 'acl_id'
             AND NOT attisdropped""",
     )
-    copies = {name for (name,) in tables} - {"acl", "acl_member", "tally", "document"}
-    assert copies == DISTRIBUTED - {"document"}
+    copies = {name for (name,) in tables} - {"acl", "acl_member", "tally", "word_tally", "document"}
+    assert copies == {"chunk", "embedding"}
     guarded = rows(
         database_url,
         """

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-GUARDED = {"document", "chunk", "embedding"}
+GUARDED = {"document", "chunk", "embedding", "word_tally"}
 _CONDITIONS = ("Filter", "Index Cond", "Recheck Cond")
 
 
@@ -43,7 +43,7 @@ def _conditions(node: dict[str, Any]) -> Iterator[str]:
 
 
 def _is_access_condition(condition: str, acls: str) -> bool:
-    found = re.fullmatch(r"\(*(?:\w+\.)?acl_id = ANY \('(\{[\d,]*\})'::integer\[\]\)\)*", condition)
+    found = re.fullmatch(r"\(*(?:\w+\.)?acl_id(?: \+ 0\))? = ANY \('(\{[\d,]*\})'::integer\[\]\)\)*", condition)
     return found is not None and found[1] == acls
 
 

@@ -24,7 +24,7 @@ from context_engine.model import AclLike, chunk_id
 from context_engine.models.hashing import HashingEmbedder
 from context_engine.retrieval import legs
 from context_engine.retrieval.compose import READS, Statement, Visibility, compose, resolve_scope
-from context_engine.retrieval.query import read_question
+from context_engine.retrieval.query import quote_lexeme, read_question
 from context_engine.sql import load
 from context_engine.text.analyse import Analyser
 
@@ -62,8 +62,14 @@ def _fts(visibility: Visibility, rank: str) -> Statement:
     return route.statement
 
 
+def _tally(visibility: Visibility) -> Statement:
+    params = {"queries": [quote_lexeme(term) for term in QUESTION.terms], "words": list(QUESTION.terms)}
+    return compose("legs/document_frequency_tally", replace(visibility, untallied=1), params)
+
+
 STATEMENTS: dict[str, Callable[[Visibility], Statement]] = {
     "legs/document_frequency": lambda seen: legs.document_frequency(replace(seen, chunks=10_000), QUESTION.terms),
+    "legs/document_frequency_tally": _tally,
     "legs/document_frequency_few": lambda seen: legs.document_frequency(replace(seen, chunks=10), QUESTION.terms),
     "legs/visible_words": lambda seen: legs.spelling_candidates(seen, ["kernel"], 10)[0],
     "legs/fts_bm25": lambda seen: _fts(seen, "bm25"),

@@ -14,6 +14,7 @@ from context_engine.sql import load
 
 READS: Final[tuple[LiteralString, ...]] = (
     "legs/document_frequency",
+    "legs/document_frequency_tally",
     "legs/document_frequency_few",
     "legs/visible_words",
     "legs/fts_bm25",
@@ -47,12 +48,14 @@ class Visibility:
         acls: the visible access classes as an int[] literal; None for `TRUSTED`.
         documents: visible documents, before filters on documents and metadata.
         chunks: visible chunks, before filters on documents and metadata.
+        untallied: documents of anyone's that the tally of words lacks, counted up to 1,000.
     """
 
     scope: Scope
     acls: str | None
     documents: int
     chunks: int
+    untallied: int
 
 
 @cache
@@ -75,6 +78,7 @@ def _marks(scope: Scope) -> frozenset[str]:
         "documents": scope.documents is not None,
         "metadata": scope.metadata is not None,
         "filtered": scope.sources is not None or scope.metadata is not None,
+        "narrowed": scope.narrowed,
     }
     return frozenset(mark for mark, holds in present.items() if holds)
 
@@ -98,6 +102,8 @@ def compose(
     marks = _marks(scope)
     if params and params.get("excluded"):
         marks |= {"excluded"}
+    if visibility.untallied:
+        marks |= {"untallied"}
     return Statement(_text(name, marks), {**scope_params, **(params or {})}, settings or {})
 
 

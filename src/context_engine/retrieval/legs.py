@@ -25,6 +25,8 @@ _TS_RANK: Final[dict[str, LiteralString]] = {
 _MAX_EF_SEARCH: Final = 1_000
 _FEW_TO_READ: Final = 1_500
 """Up to this many visible chunks, each is read once to count terms; above, the index is asked for each term."""
+_FEW_UNTALLIED: Final = 500
+"""Up to this many documents outside the tally of words, it is used, and those are read."""
 _WORTH_A_PROBE: Final = 15
 _PROBED: Final = 3
 """Rows, in limits, above which a first list of rare words pays; and how many it is chosen from."""
@@ -48,9 +50,12 @@ class Route:
 
 def document_frequency(visibility: Visibility, terms: Sequence[str]) -> Statement:
     """Count the visible chunks that hold each term."""
-    params = {"queries": [quote_lexeme(term) for term in terms]}
-    few = visibility.chunks <= _FEW_TO_READ
-    return compose("legs/document_frequency_few" if few else "legs/document_frequency", visibility, params)
+    params: dict[str, Any] = {"queries": [quote_lexeme(term) for term in terms]}
+    if visibility.chunks <= _FEW_TO_READ:
+        return compose("legs/document_frequency_few", visibility, params)
+    if visibility.scope.narrowed or visibility.untallied > _FEW_UNTALLIED:
+        return compose("legs/document_frequency", visibility, params)
+    return compose("legs/document_frequency_tally", visibility, {**params, "words": list(terms)})
 
 
 def fts(

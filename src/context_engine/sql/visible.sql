@@ -24,4 +24,13 @@ visible_embedding AS NOT MATERIALIZED (
         AND acl_id = ANY (%(visible_acls)s::int[])              -- if scoped
         AND document_id = ANY (%(documents)s::bigint[])         -- if documents
         AND document_id IN (SELECT id FROM visible_document)    -- if filtered
+),
+-- Words by access class, which knows no filters: with one it holds nothing. The addition keeps the planner from
+-- looking for each class of each word in the index.
+visible_word_tally AS NOT MATERIALIZED (
+    SELECT word, chunks
+    FROM {schema}.word_tally
+    WHERE true
+        AND acl_id + 0 = ANY (%(visible_acls)s::int[])          -- if scoped
+        AND false                                               -- if narrowed
 )

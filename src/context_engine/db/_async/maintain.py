@@ -11,6 +11,8 @@ from context_engine.retrieval.compose import Statement, resolve_scope
 from context_engine.sql import load
 
 _ANALYZE_AFTER = 200
+_TALLY_AFTER = 200
+_TALLIED_AT_ONCE = 50_000
 
 
 async def set_acl(store: AsyncStore, ids: Sequence[int], acl_id: int) -> None:
@@ -20,7 +22,7 @@ async def set_acl(store: AsyncStore, ids: Sequence[int], acl_id: int) -> None:
         [locked] = await transaction.run(Statement(load("write/lock_documents"), params))
         if len(locked) < len(ids):
             raise NotFound
-        await transaction.run(Statement(load("write/set_acl"), params))
+        await transaction.run(Statement(load("write/untally_words"), params), Statement(load("write/set_acl"), params))
 
 
 async def delete(store: AsyncStore, ids: Sequence[int]) -> int:
@@ -30,6 +32,7 @@ async def delete(store: AsyncStore, ids: Sequence[int]) -> int:
         [locked] = await transaction.run(Statement(load("write/lock_documents"), params))
         # What came into being since then is not locked, and not deleted.
         params = {"ids": [row[0] for row in locked]}
+        await transaction.run(Statement(load("write/untally_words"), params))
         return await transaction.affected(Statement(load("write/delete_documents"), params))
 
 
@@ -62,6 +65,10 @@ async def settle(store: AsyncStore, written: int) -> list[str]:
             await transaction.run(Statement(load("admin/fold_tally"), name))
     except StoreError as error:
         notes.append(f"the tally was not folded: {error}")
+    try:
+        await tally_words(store, always=written >= _ANALYZE_AFTER)
+    except StoreError as error:
+        notes.append(f"the words of new documents were not tallied, which costs time in searches: {error}")
     if written >= _ANALYZE_AFTER:
         schema = store.settings.schema_name
         names = ("chunk_lexemes", "lexicon_trigrams", "lexicon_deletions", "document_metadata")
@@ -81,13 +88,30 @@ async def settle(store: AsyncStore, written: int) -> list[str]:
     return notes
 
 
+async def tally_words(store: AsyncStore, always: bool = False) -> int:
+    """Count the words of documents that the tally lacks, once they are many or `always`; returns how many were."""
+    params = {"schema_name": store.settings.schema_name, "limit": _TALLIED_AT_ONCE}
+    [(waiting,)] = await store.query(Statement(load("admin/untallied")))
+    done = 0
+    while always or waiting >= _TALLY_AFTER:
+        async with store.write() as transaction:
+            [rows] = await transaction.run(Statement(load("admin/lock_untallied"), params))
+            ids = [row[0] for row in rows]
+            if ids:
+                await transaction.run(Statement(load("admin/tally_words"), {"ids": ids}))
+        done += len(ids)
+        if len(ids) < _TALLIED_AT_ONCE:
+            break
+    return done
+
+
 async def ensure_vector_index(store: AsyncStore) -> bool:
     """Build the vector index, concurrently, when some caller could see more chunks than are scanned exactly.
 
     Returns:
         Whether an index was built by this call.
     """
-    [(_, _, chunks)] = await store.query(resolve_scope(make_scope(TRUSTED)))
+    [(_, _, chunks, _)] = await store.query(resolve_scope(make_scope(TRUSTED)))
     if chunks <= store.settings.ann_exact_threshold:
         return False
     index = {"vector_index": f'"{store.settings.schema_name}".embedding_hnsw'}

@@ -12,6 +12,8 @@ from context_engine.retrieval.compose import Statement, resolve_scope
 from context_engine.sql import load
 
 _ANALYZE_AFTER = 200
+_TALLY_AFTER = 200
+_TALLIED_AT_ONCE = 50_000
 
 
 def set_acl(store: Store, ids: Sequence[int], acl_id: int) -> None:
@@ -21,7 +23,7 @@ def set_acl(store: Store, ids: Sequence[int], acl_id: int) -> None:
         [locked] = transaction.run(Statement(load("write/lock_documents"), params))
         if len(locked) < len(ids):
             raise NotFound
-        transaction.run(Statement(load("write/set_acl"), params))
+        transaction.run(Statement(load("write/untally_words"), params), Statement(load("write/set_acl"), params))
 
 
 def delete(store: Store, ids: Sequence[int]) -> int:
@@ -31,6 +33,7 @@ def delete(store: Store, ids: Sequence[int]) -> int:
         [locked] = transaction.run(Statement(load("write/lock_documents"), params))
         # What came into being since then is not locked, and not deleted.
         params = {"ids": [row[0] for row in locked]}
+        transaction.run(Statement(load("write/untally_words"), params))
         return transaction.affected(Statement(load("write/delete_documents"), params))
 
 
@@ -63,6 +66,10 @@ def settle(store: Store, written: int) -> list[str]:
             transaction.run(Statement(load("admin/fold_tally"), name))
     except StoreError as error:
         notes.append(f"the tally was not folded: {error}")
+    try:
+        tally_words(store, always=written >= _ANALYZE_AFTER)
+    except StoreError as error:
+        notes.append(f"the words of new documents were not tallied, which costs time in searches: {error}")
     if written >= _ANALYZE_AFTER:
         schema = store.settings.schema_name
         names = ("chunk_lexemes", "lexicon_trigrams", "lexicon_deletions", "document_metadata")
@@ -82,13 +89,30 @@ def settle(store: Store, written: int) -> list[str]:
     return notes
 
 
+def tally_words(store: Store, always: bool = False) -> int:
+    """Count the words of documents that the tally lacks, once they are many or `always`; returns how many were."""
+    params = {"schema_name": store.settings.schema_name, "limit": _TALLIED_AT_ONCE}
+    [(waiting,)] = store.query(Statement(load("admin/untallied")))
+    done = 0
+    while always or waiting >= _TALLY_AFTER:
+        with store.write() as transaction:
+            [rows] = transaction.run(Statement(load("admin/lock_untallied"), params))
+            ids = [row[0] for row in rows]
+            if ids:
+                transaction.run(Statement(load("admin/tally_words"), {"ids": ids}))
+        done += len(ids)
+        if len(ids) < _TALLIED_AT_ONCE:
+            break
+    return done
+
+
 def ensure_vector_index(store: Store) -> bool:
     """Build the vector index, concurrently, when some caller could see more chunks than are scanned exactly.
 
     Returns:
         Whether an index was built by this call.
     """
-    [(_, _, chunks)] = store.query(resolve_scope(make_scope(TRUSTED)))
+    [(_, _, chunks, _)] = store.query(resolve_scope(make_scope(TRUSTED)))
     if chunks <= store.settings.ann_exact_threshold:
         return False
     index = {"vector_index": f'"{store.settings.schema_name}".embedding_hnsw'}

@@ -296,6 +296,8 @@ class AsyncIngestor:
         return changes
 
     async def _write(self, transaction: AsyncTransaction, batch: _Batch, changes: Sequence[Change]) -> None:
+        ids = {"ids": [change.plan.id for change in changes]}
+        await transaction.run(Statement(load("write/untally_words"), ids))
         existing = [change for change in changes if change.before is not None]
         if existing:
             moved = encode.update_params(

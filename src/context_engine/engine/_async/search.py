@@ -113,8 +113,8 @@ class AsyncSearcher:
 
     async def _resolve(self, transaction: AsyncTransaction, scope: Scope) -> tuple[Visibility, bool]:
         index = Statement(load("admin/vector_index_state"), {"vector_index": self._vector_index})
-        [(acls, documents, chunks)], [(indexed, _)] = await transaction.run(resolve_scope(scope), index)
-        return Visibility(scope, acls, documents, chunks), indexed
+        [visible], [(indexed, _)] = await transaction.run(resolve_scope(scope), index)
+        return Visibility(scope, *visible), indexed
 
     async def _statistics(
         self,

@@ -295,6 +295,8 @@ class Ingestor:
         return changes
 
     def _write(self, transaction: Transaction, batch: _Batch, changes: Sequence[Change]) -> None:
+        ids = {"ids": [change.plan.id for change in changes]}
+        transaction.run(Statement(load("write/untally_words"), ids))
         existing = [change for change in changes if change.before is not None]
         if existing:
             moved = encode.update_params(

@@ -114,8 +114,8 @@ class Searcher:
 
     def _resolve(self, transaction: Transaction, scope: Scope) -> tuple[Visibility, bool]:
         index = Statement(load("admin/vector_index_state"), {"vector_index": self._vector_index})
-        [(acls, documents, chunks)], [(indexed, _)] = transaction.run(resolve_scope(scope), index)
-        return Visibility(scope, acls, documents, chunks), indexed
+        [visible], [(indexed, _)] = transaction.run(resolve_scope(scope), index)
+        return Visibility(scope, *visible), indexed
 
     def _statistics(
         self,

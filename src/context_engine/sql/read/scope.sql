@@ -20,7 +20,8 @@ visible AS MATERIALIZED (
 SELECT
     coalesce((SELECT array_agg(acl_id ORDER BY acl_id) FROM visible), '{{}}')::text,
     coalesce(sum(tally.documents), 0)::bigint,
-    coalesce(sum(tally.chunks), 0)::bigint
+    coalesce(sum(tally.chunks), 0)::bigint,
+    (SELECT count(*) FROM (SELECT FROM {schema}.untallied LIMIT 1000) AS fresh)
 FROM {schema}.tally
 WHERE tally.acl_id IN (SELECT acl_id FROM visible)
     AND (%(sources)s::text[] IS NULL OR tally.source = ANY (%(sources)s::text[]))
