@@ -180,16 +180,18 @@ class LegReport:
     """How one leg answered.
 
     Attributes:
-        route: the way taken, such as `bm25`, `exact`, `hnsw`, or `off` and `empty` where nothing ran.
+        route: the way taken, such as `bm25`, `exact`, `ivf`, or `off` and `empty` where nothing ran.
         exact: whether the leg's ranking is exact.
         candidates: how many rows the leg gave to fusion.
         error: why the leg failed, or None.
+        examined: how many visible rows the vector index ranked, up to `search.ann_rows`; None on other routes.
     """
 
     route: str
     exact: bool
     candidates: int
     error: str | None = None
+    examined: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,8 +39,6 @@ class StorageSettings(_Section):
     pool_size: int = Field(default=4, ge=1, le=1000)
     statement_timeout_s: float = Field(default=30.0, gt=0)
     connect_timeout_s: float = Field(default=10.0, gt=0)
-    hnsw_m: int = Field(default=16, ge=2, le=100)
-    hnsw_ef_construction: int = Field(default=128, ge=4, le=1000)
 
 
 class SearchSettings(_Section):
@@ -53,6 +51,8 @@ class SearchSettings(_Section):
     """Distinct lexemes of a question that are scored, in the order they stand; the rest is reported."""
     lexical_match: Literal["any", "all"] = "any"
     lexical_rank: Literal["bm25", "ts_rank_cd", "ts_rank"] = "bm25"
+    ann_rows: int = Field(default=20_000, ge=100)
+    """Above `storage.ann_exact_threshold`: visible rows that are ranked, from the lists nearest to the question."""
     trgm_max_query_words: int | None = Field(default=None, ge=0)
     """At most this many words of a question are expanded, the rarest first; unset means all."""
     trgm_expand_below: int = Field(default=1, ge=1)

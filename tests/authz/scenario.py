@@ -97,7 +97,7 @@ def build(new_database: Callable[[], Database]) -> Scenario:
     oracle = Oracle(DOCUMENTS, EMBEDDER, settings_of("default"), POLICIES)
     everything = new_database()
     # Half of the words come from the tally, the others are read.
-    writer = everything.fill(DOCUMENTS[:5], POLICIES, variant="hnsw")
+    writer = everything.fill(DOCUMENTS[:5], POLICIES, variant="ivf")
     everything.tally_words()
     assert not writer.ingest(DOCUMENTS[5:]).failed
     visible: dict[int, Database] = {}

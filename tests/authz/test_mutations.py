@@ -45,6 +45,7 @@ STATEMENTS: dict[str, tuple[str, Edit]] = {
     "visible_document without its condition": ("visible", drop_acl_line("visible_document")),
     "visible_chunk without its condition": ("visible", drop_acl_line("visible_chunk")),
     "visible_embedding without its condition": ("visible", drop_acl_line("visible_embedding")),
+    "visible_code without its condition": ("visible", drop_acl_line("visible_code")),
     "visible_word_tally without its condition": ("visible", drop_acl_line("visible_word_tally")),
     "visible.sql: or for and": ("visible", swap("AND acl_id = ANY", "OR acl_id = ANY")),
     **{f"{name} reads bare tables": (name, read_bare) for name in compose.READS},
@@ -112,7 +113,7 @@ def test_a_mutated_statement_is_seen(
     if not mutation.startswith("legs/document_frequency_few"):
         monkeypatch.setattr(legs, "_FEW_TO_READ", 0)
         if mutation.startswith("legs/document_frequency reads"):
-            monkeypatch.setattr(legs, "_FEW_UNTALLIED", -1)
+            monkeypatch.setattr(legs, "FEW_UNTALLIED", -1)
         assert checks_that_see(world) == []
     with mutated(monkeypatch, *STATEMENTS[mutation]):
         seen = checks_that_see(world)

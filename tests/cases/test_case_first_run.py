@@ -164,7 +164,7 @@ def test_p48_engines_meet_at_an_empty_database(
     for query in ("otter", "ottter", "heron"):
         result = engines[0].search(query, principals=[])
         assert result.hits and not result.report.degraded
-        assert result.report.legs["ann"].route == "hnsw"
+        assert result.report.legs["ann"].route == "ivf"
     for extension, schema in EXTENSIONS[name].items():
         assert schema == one(
             url,

@@ -125,7 +125,7 @@ def test_p07_dimensions_that_fit(dim: int, new_engine: NewEngine, new_database: 
         engine.ingest([doc("otter", "an otter swims"), doc("heron", "a heron wades")])
         result = engine.search("an otter swims", principals=TRUSTED, weights=only("ann"))
         assert sorted(found(result)) == ["heron", "otter"]
-        assert result.report.legs["ann"].route == "hnsw"
+        assert result.report.legs["ann"].route == "ivf"
         assert check_stored(url).embeddings == 2
 
 

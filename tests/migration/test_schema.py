@@ -25,8 +25,8 @@ NewDatabase = Callable[..., str]
 NewEngine = Callable[..., Engine]
 Migration = tuple[int, str, LiteralString]
 
-DISTRIBUTED = {"document", "chunk", "embedding", "untallied"}
-WHOLE = {"acl", "acl_member", "lexicon", "setting", "migration", "tally", "word_tally"}
+DISTRIBUTED = {"document", "chunk", "embedding", "code", "untallied"}
+WHOLE = {"acl", "acl_member", "lexicon", "setting", "migration", "tally", "word_tally", "centroid"}
 
 CATALOGUE: dict[str, LiteralString] = {
     "relations": """
@@ -286,7 +286,7 @@ def test_every_copy_of_an_acl_id_is_guarded(database_url: str) -> None:
             AND NOT attisdropped""",
     )
     copies = {name for (name,) in tables} - {"acl", "acl_member", "tally", "word_tally", "document"}
-    assert copies == {"chunk", "embedding"}
+    assert copies == {"chunk", "embedding", "code"}
     guarded = rows(
         database_url,
         """

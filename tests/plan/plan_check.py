@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-GUARDED = {"document", "chunk", "embedding", "word_tally"}
+GUARDED = {"document", "chunk", "embedding", "code", "word_tally"}
 _CONDITIONS = ("Filter", "Index Cond", "Recheck Cond")
 
 

@@ -24,6 +24,7 @@ from context_engine.model import AclLike, chunk_id
 from context_engine.models.hashing import HashingEmbedder
 from context_engine.retrieval import legs
 from context_engine.retrieval.compose import READS, Statement, Visibility, compose, resolve_scope
+from context_engine.retrieval.legs import VectorIndex
 from context_engine.retrieval.query import quote_lexeme, read_question
 from context_engine.sql import load
 from context_engine.text.analyse import Analyser
@@ -76,7 +77,9 @@ STATEMENTS: dict[str, Callable[[Visibility], Statement]] = {
     "legs/fts_ts_rank_cd": lambda seen: _fts(seen, "ts_rank_cd"),
     "legs/fts_ts_rank": lambda seen: _fts(seen, "ts_rank"),
     "legs/ann_exact": lambda seen: legs.ann_exact(seen, QUESTION, VECTOR, 100).statement,
-    "legs/ann_hnsw": lambda seen: legs.ann_hnsw(seen, QUESTION, VECTOR, 100).statement,
+    "legs/ann_ivf": lambda seen: (
+        legs.ann_ivf(replace(seen, untallied=1), QUESTION, VECTOR, VectorIndex(0, 40, 400), 1_000, 100).statement
+    ),
     "read/count": lambda seen: compose("read/count", seen),
     "read/hydrate": lambda seen: compose(
         "read/hydrate",
@@ -214,21 +217,31 @@ def test_a_statement_that_names_a_table_without_its_schema_fails(text: LiteralSt
 
 
 def test_no_reading_file_names_a_guarded_table() -> None:
-    bare = re.compile(r"\{schema\}\s*\.\s*\"?(document|chunk|embedding)\b", re.IGNORECASE)
+    bare = re.compile(r"\{schema\}\s*\.\s*\"?(document|chunk|embedding|code|word_tally)\b", re.IGNORECASE)
     paths = [path for folder in ("legs", "read") for path in (SQL / folder).rglob("*.sql")]
     assert len(paths) > len(READS)
     assert [path.name for path in paths if bare.search(path.read_text(encoding="utf-8"))] == []
-    assert len(bare.findall((SQL / "visible.sql").read_text(encoding="utf-8"))) == 3
+    assert len(bare.findall((SQL / "visible.sql").read_text(encoding="utf-8"))) == 5
 
 
 @pytest.mark.parametrize("filters", COMBINATIONS)
-def test_only_the_walk_uses_the_vector_index(filters: tuple[str, ...], store: Store) -> None:
+@pytest.mark.parametrize("planner", PLANNERS)
+def test_lists_are_read_one_by_one_in_their_order(planner: str, filters: tuple[str, ...], store: Store) -> None:
     visibility = resolve(store, ["a", "b"], filters)
-    walk = explain(store, STATEMENTS["legs/ann_hnsw"](visibility))
-    assert "embedding_hnsw" in _indexes(walk)
-    for planner in PLANNERS.values():
-        scan = explain(store, STATEMENTS["legs/ann_exact"](visibility), {**planner, "enable_sort": "off"})
-        assert "embedding_hnsw" not in _indexes(scan)
+    plan = explain(store, STATEMENTS["legs/ann_ivf"](visibility), PLANNERS[planner])
+    [seen] = [node for node in nodes(plan) if node.get("Subplan Name") == "CTE seen"]
+    assert seen["Node Type"] == "Limit"
+    [loop] = seen["Plans"]
+    outer, inner = loop["Plans"]
+    assert (loop["Node Type"], outer["Node Type"], outer["CTE Name"]) == ("Nested Loop", "CTE Scan", "nearest_list")
+    lists = [node for node in nodes(inner) if node.get("Relation Name") == "code"]
+    assert all("list = nearest_list.list" in str(node) for node in lists)
+    assert lists
+
+
+def test_a_list_is_read_from_its_index(store: Store) -> None:
+    plan = explain(store, STATEMENTS["legs/ann_ivf"](resolve(store, ["a", "b"])))
+    assert {"code_by_list", "embedding_pkey"} <= _indexes(plan)
 
 
 def _indexes(plan: dict[str, Any]) -> set[str]:

@@ -110,10 +110,7 @@ def _counts(counts: Counts) -> Iterator[Finding]:
 
 
 def _vector_index(facts: DatabaseFacts, threshold: int) -> Iterator[Finding]:
-    if facts.vector_index == "invalid":
-        what = "the vector index is not valid: its build was interrupted, and searches scan instead"
-        yield Finding("problem", what, "ingest anything: the index is built again at the end")
-    elif facts.vector_index == "absent" and facts.counts and facts.counts.chunks > threshold:
+    if facts.vector_index == "absent" and facts.counts and facts.counts.chunks > threshold:
         stored = f"{facts.counts.chunks} chunks are stored and there is no vector index"
         advice = "ingest anything: the index is built at the end"
         yield Finding("warning", f"{stored}: wide searches scan every vector", advice)

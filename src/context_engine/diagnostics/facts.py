@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-IndexState = Literal["absent", "valid", "invalid"]
+IndexState = Literal["absent", "valid"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ READS: Final[tuple[LiteralString, ...]] = (
     "legs/fts_ts_rank_cd",
     "legs/fts_ts_rank",
     "legs/ann_exact",
-    "legs/ann_hnsw",
+    "legs/ann_ivf",
     "read/count",
     "read/hydrate",
     "read/document",
@@ -103,7 +103,7 @@ def compose(
     if params and params.get("excluded"):
         marks |= {"excluded"}
     if visibility.untallied:
-        marks |= {"untallied"}
+        marks |= {"untallied", "untallied and excluded"} if "excluded" in marks else {"untallied"}
     return Statement(_text(name, marks), {**scope_params, **(params or {})}, settings or {})
 
 

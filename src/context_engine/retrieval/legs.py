@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, LiteralString
 
+import numpy as np
+
 from context_engine.retrieval.bm25 import dimension, idf, question_vector
 from context_engine.retrieval.compose import Statement, Visibility, compose
 from context_engine.retrieval.fuzzy import (
@@ -14,6 +16,7 @@ from context_engine.retrieval.fuzzy import (
     is_short,
     max_edits,
 )
+from context_engine.retrieval.ivf import sign_sum
 from context_engine.retrieval.query import Question, match_any, quote_lexeme
 from context_engine.settings import Settings
 from context_engine.sql import load
@@ -22,16 +25,27 @@ _TS_RANK: Final[dict[str, LiteralString]] = {
     "ts_rank_cd": "legs/fts_ts_rank_cd",
     "ts_rank": "legs/fts_ts_rank",
 }
-_MAX_EF_SEARCH: Final = 1_000
+_RESCORED: Final = 300
+_RESCORED_PER_ROW: Final = 5
+"""Rows that signs have ranked and that are scored exactly: at least so many, and so many for each row wanted."""
 _FEW_TO_READ: Final = 1_500
 """Up to this many visible chunks, each is read once to count terms; above, the index is asked for each term."""
-_FEW_UNTALLIED: Final = 500
+FEW_UNTALLIED: Final = 500
 """Up to this many documents outside the tally of words, it is used, and those are read."""
 _WORTH_A_PROBE: Final = 15
 _PROBED: Final = 3
 """Rows, in limits, above which a first list of rare words pays; and how many it is chosen from."""
 _ROUNDING: Final = 1.0001
 """Scores are sums in single precision; the bound stands clear of their rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class VectorIndex:
+    """The vector index in force: its lists are numbered from `first`; it was made when there were `chunks`."""
+
+    first: int
+    lists: int
+    chunks: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +67,7 @@ def document_frequency(visibility: Visibility, terms: Sequence[str]) -> Statemen
     params: dict[str, Any] = {"queries": [quote_lexeme(term) for term in terms]}
     if visibility.chunks <= _FEW_TO_READ:
         return compose("legs/document_frequency_few", visibility, params)
-    if visibility.scope.narrowed or visibility.untallied > _FEW_UNTALLIED:
+    if visibility.scope.narrowed or visibility.untallied > FEW_UNTALLIED:
         return compose("legs/document_frequency", visibility, params)
     return compose("legs/document_frequency_tally", visibility, {**params, "words": list(terms)})
 
@@ -211,16 +225,22 @@ def ann_exact(visibility: Visibility, question: Question, embedding: str, limit:
     return Route("exact", True, compose("legs/ann_exact", visibility, params))
 
 
-def ann_hnsw(visibility: Visibility, question: Question, embedding: str, limit: int) -> Route:
-    """Walk the graph index until the limit is full; approximate."""
-    settings = {
-        "enable_seqscan": "off",
-        "enable_bitmapscan": "off",
-        "enable_sort": "off",
-        "hnsw.iterative_scan": "relaxed_order",
-        "hnsw.ef_search": str(min(_MAX_EF_SEARCH, max(100, 2 * limit))),
-        "hnsw.max_scan_tuples": str(max(20_000, visibility.chunks)),
-        "hnsw.scan_mem_multiplier": "4",
+def ann_ivf(
+    visibility: Visibility, question: Question, embedding: str, index: VectorIndex, rows: int, limit: int
+) -> Route:
+    """Rank visible rows of the lists nearest to the question by signs, and the best of them exactly; approximate."""
+    params: dict[str, Any] = {
+        "embedding": embedding,
+        "first": index.first,
+        "lists": index.lists,
+        "rows": max(rows, limit),
+        "rescored": max(_RESCORED, _RESCORED_PER_ROW * limit),
+        "limit": limit,
+        "excluded": question.excluded,
     }
-    params = {"embedding": embedding, "limit": limit, "excluded": question.excluded}
-    return Route("hnsw", False, compose("legs/ann_hnsw", visibility, params, settings))
+    vector = np.array(embedding.strip("[]").split(","), dtype=np.float32)
+    for place, (weight, bits) in enumerate(sign_sum(vector), 1):
+        params |= {f"weight{place}": weight, f"signs{place}": bits}
+    # Only the order of the lists decides what is read: no other way to join them is to be had.
+    settings = {"enable_hashjoin": "off", "enable_mergejoin": "off", "enable_bitmapscan": "off"}
+    return Route("ivf", False, compose("legs/ann_ivf", visibility, params, settings))

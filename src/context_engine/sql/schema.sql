@@ -111,4 +111,23 @@ CREATE INDEX word_tally_taken ON {schema}.word_tally (word, acl_id) WHERE chunks
 CREATE TABLE {schema}.untallied (
     document_id bigint PRIMARY KEY REFERENCES {schema}.document (id) ON DELETE CASCADE
 );
-INSERT INTO {schema}.untallied SELECT id FROM {schema}.document;
+
+-- The vector index for callers who see much: each chunk's vector as signs, filed under the nearest centroid.
+CREATE TABLE {schema}.centroid (
+    list integer PRIMARY KEY,
+    centroid halfvec NOT NULL
+);
+ALTER TABLE {schema}.centroid ALTER COLUMN centroid SET STORAGE PLAIN;
+CREATE TABLE {schema}.code (
+    document_id bigint NOT NULL,
+    chunk_id bigint NOT NULL,
+    acl_id integer NOT NULL,
+    list integer NOT NULL,
+    code bit varying NOT NULL,
+    PRIMARY KEY (document_id, chunk_id, list),
+    FOREIGN KEY (document_id, acl_id) REFERENCES {schema}.document (id, acl_id)
+        ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED
+);
+ALTER TABLE {schema}.code ALTER COLUMN code SET STORAGE PLAIN, ALTER COLUMN acl_id SET STATISTICS 10;
+-- A list is read from the index alone, in this order wherever its rows lie in the table.
+CREATE INDEX code_by_list ON {schema}.code (list, chunk_id) INCLUDE (document_id, acl_id, code);

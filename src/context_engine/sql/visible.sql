@@ -25,8 +25,16 @@ visible_embedding AS NOT MATERIALIZED (
         AND document_id = ANY (%(documents)s::bigint[])         -- if documents
         AND document_id IN (SELECT id FROM visible_document)    -- if filtered
 ),
--- Words by access class, which knows no filters: with one it holds nothing. The addition keeps the planner from
--- looking for each class of each word in the index.
+visible_code AS NOT MATERIALIZED (
+    SELECT document_id, chunk_id, list, code
+    FROM {schema}.code
+    WHERE true
+        AND acl_id + 0 = ANY (%(visible_acls)s::int[])          -- if scoped
+        AND document_id = ANY (%(documents)s::bigint[])         -- if documents
+        AND document_id IN (SELECT id FROM visible_document)    -- if filtered
+),
+-- Words by access class, which knows no filters: with one it holds nothing. Here and above the addition keeps the
+-- planner from looking for each class by itself in the index.
 visible_word_tally AS NOT MATERIALIZED (
     SELECT word, chunks
     FROM {schema}.word_tally

@@ -25,10 +25,10 @@ async def inspect(store: AsyncStore, expected: Mapping[str, Mapping[str, Any]], 
         facts = DatabaseFacts(embedded, Server(*server), made, tuple(version for (version,) in applied), expected)
         if facts.migrations != tuple(version for version, _, _ in migrations()):
             return facts
-        recorded, [counts], [(valid, exists)] = await transaction.run(
+        recorded, [counts], index = await transaction.run(
             Statement(load("admin/settings")),
             Statement(load("diagnostics/counts")),
-            Statement(load("admin/vector_index_state"), {"vector_index": f'"{name}".embedding_hnsw'}),
+            Statement(load("admin/vector_index_state")),
         )
-        index = "valid" if valid else "invalid" if exists else "absent"
-        return replace(facts, recorded=dict(recorded), counts=Counts(*counts), vector_index=index)
+        state = "valid" if index else "absent"
+        return replace(facts, recorded=dict(recorded), counts=Counts(*counts), vector_index=state)

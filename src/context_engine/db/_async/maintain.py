@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from context_engine.access import make_scope
+from context_engine.db._async import vector_index
 from context_engine.db._async.store import AsyncStore
 from context_engine.db.acl_rows import acl_from_row
 from context_engine.errors import ConfigError, NotFound, StoreError
-from context_engine.model import ACL, TRUSTED, Policy
-from context_engine.retrieval.compose import Statement, resolve_scope
+from context_engine.model import ACL, Policy
+from context_engine.retrieval.compose import Statement
 from context_engine.sql import load
 
 _ANALYZE_AFTER = 200
@@ -82,7 +82,7 @@ async def settle(store: AsyncStore, written: int) -> list[str]:
         except (ConfigError, StoreError) as error:
             notes.append(f"statistics were left to autovacuum: {error}")
     try:
-        await ensure_vector_index(store)
+        await vector_index.ensure(store)
     except (ConfigError, StoreError) as error:
         notes.append(f"the vector index could not be built, searches stay exact until it is: {error}")
     return notes
@@ -99,21 +99,8 @@ async def tally_words(store: AsyncStore, always: bool = False) -> int:
             ids = [row[0] for row in rows]
             if ids:
                 await transaction.run(Statement(load("admin/tally_words"), {"ids": ids}))
+                await vector_index.file(transaction, ids)
         done += len(ids)
         if len(ids) < _TALLIED_AT_ONCE:
             break
     return done
-
-
-async def ensure_vector_index(store: AsyncStore) -> bool:
-    """Build the vector index, concurrently, when some caller could see more chunks than are scanned exactly.
-
-    Returns:
-        Whether an index was built by this call.
-    """
-    [(_, _, chunks, _)] = await store.query(resolve_scope(make_scope(TRUSTED)))
-    if chunks <= store.settings.ann_exact_threshold:
-        return False
-    index = {"vector_index": f'"{store.settings.schema_name}".embedding_hnsw'}
-    [(valid, _)] = await store.query(Statement(load("admin/vector_index_state"), index))
-    return False if valid else await store.build_vector_index()

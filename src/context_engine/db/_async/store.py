@@ -67,6 +67,14 @@ class AsyncTransaction:
         self._begun = not commit
         return [await cursor.fetchall() if cursor.description else [] for cursor in cursors]
 
+    async def binary(self, statement: Statement) -> list[Row]:
+        """Run one statement and return its rows in binary format: a bytea column comes as it is."""
+        async with self._connection.pipeline():
+            await self._open()
+            text = self._store.render(statement.text)
+            cursor = await self._connection.execute(text, statement.params, binary=True)
+        return await cursor.fetchall()
+
     async def affected(self, statement: Statement) -> int:
         """Run one statement and return how many rows it touched."""
         async with self._connection.pipeline():
@@ -223,27 +231,3 @@ class AsyncStore:
             async with self._pool.connection() as connection:
                 cursor = await connection.execute(self.render(statement.text), statement.params)
                 return await cursor.fetchall() if cursor.description else []
-
-    async def build_vector_index(self) -> bool:
-        """Build the vector index without blocking writers; whoever comes while it is built leaves it to the first.
-
-        Returns:
-            Whether this call built it.
-        """
-        table = {"embedding_table": f'"{self.settings.schema_name}".embedding'}
-        build = self.render(
-            load("admin/create_vector_index"),
-            hnsw_m=sql.Literal(self.settings.hnsw_m),
-            hnsw_ef_construction=sql.Literal(self.settings.hnsw_ef_construction),
-        )
-        if not await self.query(Statement(load("admin/claim_vector_index"), table)):
-            return False
-        try:
-            with translated():
-                async with self._pool.connection() as connection:
-                    # What an interrupted build left behind is not valid, and in the way.
-                    await connection.execute(self.render(load("admin/drop_vector_index")))
-                    await connection.execute(build)
-        finally:
-            await self.query(Statement(load("admin/release_vector_index")))
-        return True

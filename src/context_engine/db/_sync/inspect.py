@@ -26,10 +26,10 @@ def inspect(store: Store, expected: Mapping[str, Mapping[str, Any]], embedded: b
         facts = DatabaseFacts(embedded, Server(*server), made, tuple(version for (version,) in applied), expected)
         if facts.migrations != tuple(version for version, _, _ in migrations()):
             return facts
-        recorded, [counts], [(valid, exists)] = transaction.run(
+        recorded, [counts], index = transaction.run(
             Statement(load("admin/settings")),
             Statement(load("diagnostics/counts")),
-            Statement(load("admin/vector_index_state"), {"vector_index": f'"{name}".embedding_hnsw'}),
+            Statement(load("admin/vector_index_state")),
         )
-        index = "valid" if valid else "invalid" if exists else "absent"
-        return replace(facts, recorded=dict(recorded), counts=Counts(*counts), vector_index=index)
+        state = "valid" if index else "absent"
+        return replace(facts, recorded=dict(recorded), counts=Counts(*counts), vector_index=state)

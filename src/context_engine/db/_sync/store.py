@@ -68,6 +68,14 @@ class Transaction:
         self._begun = not commit
         return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
 
+    def binary(self, statement: Statement) -> list[Row]:
+        """Run one statement and return its rows in binary format: a bytea column comes as it is."""
+        with self._connection.pipeline():
+            self._open()
+            text = self._store.render(statement.text)
+            cursor = self._connection.execute(text, statement.params, binary=True)
+        return cursor.fetchall()
+
     def affected(self, statement: Statement) -> int:
         """Run one statement and return how many rows it touched."""
         with self._connection.pipeline():
@@ -224,27 +232,3 @@ class Store:
             with self._pool.connection() as connection:
                 cursor = connection.execute(self.render(statement.text), statement.params)
                 return cursor.fetchall() if cursor.description else []
-
-    def build_vector_index(self) -> bool:
-        """Build the vector index without blocking writers; whoever comes while it is built leaves it to the first.
-
-        Returns:
-            Whether this call built it.
-        """
-        table = {"embedding_table": f'"{self.settings.schema_name}".embedding'}
-        build = self.render(
-            load("admin/create_vector_index"),
-            hnsw_m=sql.Literal(self.settings.hnsw_m),
-            hnsw_ef_construction=sql.Literal(self.settings.hnsw_ef_construction),
-        )
-        if not self.query(Statement(load("admin/claim_vector_index"), table)):
-            return False
-        try:
-            with translated():
-                with self._pool.connection() as connection:
-                    # What an interrupted build left behind is not valid, and in the way.
-                    connection.execute(self.render(load("admin/drop_vector_index")))
-                    connection.execute(build)
-        finally:
-            self.query(Statement(load("admin/release_vector_index")))
-        return True

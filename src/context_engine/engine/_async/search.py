@@ -24,7 +24,7 @@ from context_engine.retrieval.fuzzy import (
     near_spellings,
     words_to_expand,
 )
-from context_engine.retrieval.legs import Route
+from context_engine.retrieval.legs import Route, VectorIndex
 from context_engine.retrieval.query import Question
 from context_engine.settings import Settings
 from context_engine.sql import load
@@ -64,8 +64,9 @@ class _Run:
 
     def take(self, leg: LegName, route: Route, rows: Sequence[Row]) -> None:
         """Keep a leg's rows."""
-        self.lists[leg] = [Candidate(*row) for row in rows]
-        self.reports[leg] = LegReport(route.name, route.exact, len(rows))
+        self.lists[leg] = [Candidate(*row[:3]) for row in rows]
+        examined = rows[0][3] if rows and len(rows[0]) > 3 else None
+        self.reports[leg] = LegReport(route.name, route.exact, len(rows), examined=examined)
 
     def note(self, leg: LegName, route: str, error: str | None = None) -> None:
         """Report a leg that has no rows."""
@@ -78,7 +79,6 @@ class AsyncSearcher:
     def __init__(self, store: AsyncStore, settings: Settings) -> None:
         self._store = store
         self._settings = settings
-        self._vector_index = f'"{settings.storage.schema_name}".embedding_hnsw'
 
     async def search(self, request: SearchRequest) -> SearchResult:
         """Run a search; where a leg fails, run it again with each leg by itself, and report the one.
@@ -99,11 +99,11 @@ class AsyncSearcher:
         for leg, reason in request.failed.items():
             run.note(leg, "failed", reason)
         async with self._store.read() as transaction:
-            visibility, indexed = await self._resolve(transaction, request.scope)
+            visibility, index = await self._resolve(transaction, request.scope)
             run.chunks = visibility.chunks
             _lap(run, "scope", started)
             frequencies = await self._statistics(transaction, request, visibility, run)
-            await self._legs(transaction, request, visibility, run, frequencies, indexed, apart)
+            await self._legs(transaction, request, visibility, run, frequencies, index, apart)
             fused = self._fuse(request, run)
             mark = time.perf_counter()
             rows = await self._hydrate(transaction, visibility, fused)
@@ -111,10 +111,9 @@ class AsyncSearcher:
         _lap(run, "total", started)
         return _result(fused, rows, run, request.question)
 
-    async def _resolve(self, transaction: AsyncTransaction, scope: Scope) -> tuple[Visibility, bool]:
-        index = Statement(load("admin/vector_index_state"), {"vector_index": self._vector_index})
-        [visible], [(indexed, _)] = await transaction.run(resolve_scope(scope), index)
-        return Visibility(scope, *visible), indexed
+    async def _resolve(self, transaction: AsyncTransaction, scope: Scope) -> tuple[Visibility, VectorIndex | None]:
+        [visible], index = await transaction.run(resolve_scope(scope), Statement(load("admin/vector_index_state")))
+        return Visibility(scope, *visible), VectorIndex(*index[0]) if index else None
 
     async def _statistics(
         self,
@@ -146,7 +145,7 @@ class AsyncSearcher:
         visibility: Visibility,
         run: _Run,
         frequencies: dict[str, int],
-        indexed: bool,
+        index: VectorIndex | None,
         apart: bool,
     ) -> None:
         mark = time.perf_counter()
@@ -157,7 +156,7 @@ class AsyncSearcher:
             if lexical:
                 routes["fts"] = lexical
         if request.wants("ann") and request.embedding and run.chunks:
-            routes["ann"] = self._ann(request, visibility, run.chunks, indexed, limit)
+            routes["ann"] = self._ann(request, visibility, run.chunks, index, limit)
         await self._ask(transaction, routes, run, apart)
         await self._complete_ann(transaction, request, visibility, run, limit)
         if request.wants("trgm") and request.question.terms:
@@ -183,14 +182,15 @@ class AsyncSearcher:
         request: SearchRequest,
         visibility: Visibility,
         chunks: int,
-        indexed: bool,
+        index: VectorIndex | None,
         limit: int,
     ) -> Route:
         assert request.embedding is not None
         narrow = chunks <= self._settings.storage.ann_exact_threshold
-        if request.exact or narrow or not indexed:
+        if request.exact or narrow or index is None or visibility.untallied > legs.FEW_UNTALLIED:
             return legs.ann_exact(visibility, request.question, request.embedding, limit)
-        return legs.ann_hnsw(visibility, request.question, request.embedding, limit)
+        rows = self._settings.search.ann_rows
+        return legs.ann_ivf(visibility, request.question, request.embedding, index, rows, limit)
 
     async def _complete_ann(
         self,
@@ -200,10 +200,10 @@ class AsyncSearcher:
         run: _Run,
         limit: int,
     ) -> None:
-        """Go on exactly where a walk of the index ended before its list was full."""
+        """Go on exactly where the index gave fewer rows than there are."""
         report = run.reports.get("ann")
         short = len(run.lists.get("ann", ())) < min(limit, run.chunks)
-        if report and report.route == "hnsw" and short and request.embedding:
+        if report and report.route == "ivf" and short and request.embedding:
             route = legs.ann_exact(visibility, request.question, request.embedding, limit)
             [rows] = await transaction.run(route.statement)
             run.take("ann", route, rows)

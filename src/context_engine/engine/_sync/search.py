@@ -25,7 +25,7 @@ from context_engine.retrieval.fuzzy import (
     near_spellings,
     words_to_expand,
 )
-from context_engine.retrieval.legs import Route
+from context_engine.retrieval.legs import Route, VectorIndex
 from context_engine.retrieval.query import Question
 from context_engine.settings import Settings
 from context_engine.sql import load
@@ -65,8 +65,9 @@ class _Run:
 
     def take(self, leg: LegName, route: Route, rows: Sequence[Row]) -> None:
         """Keep a leg's rows."""
-        self.lists[leg] = [Candidate(*row) for row in rows]
-        self.reports[leg] = LegReport(route.name, route.exact, len(rows))
+        self.lists[leg] = [Candidate(*row[:3]) for row in rows]
+        examined = rows[0][3] if rows and len(rows[0]) > 3 else None
+        self.reports[leg] = LegReport(route.name, route.exact, len(rows), examined=examined)
 
     def note(self, leg: LegName, route: str, error: str | None = None) -> None:
         """Report a leg that has no rows."""
@@ -79,7 +80,6 @@ class Searcher:
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
         self._settings = settings
-        self._vector_index = f'"{settings.storage.schema_name}".embedding_hnsw'
 
     def search(self, request: SearchRequest) -> SearchResult:
         """Run a search; where a leg fails, run it again with each leg by itself, and report the one.
@@ -100,11 +100,11 @@ class Searcher:
         for leg, reason in request.failed.items():
             run.note(leg, "failed", reason)
         with self._store.read() as transaction:
-            visibility, indexed = self._resolve(transaction, request.scope)
+            visibility, index = self._resolve(transaction, request.scope)
             run.chunks = visibility.chunks
             _lap(run, "scope", started)
             frequencies = self._statistics(transaction, request, visibility, run)
-            self._legs(transaction, request, visibility, run, frequencies, indexed, apart)
+            self._legs(transaction, request, visibility, run, frequencies, index, apart)
             fused = self._fuse(request, run)
             mark = time.perf_counter()
             rows = self._hydrate(transaction, visibility, fused)
@@ -112,10 +112,9 @@ class Searcher:
         _lap(run, "total", started)
         return _result(fused, rows, run, request.question)
 
-    def _resolve(self, transaction: Transaction, scope: Scope) -> tuple[Visibility, bool]:
-        index = Statement(load("admin/vector_index_state"), {"vector_index": self._vector_index})
-        [visible], [(indexed, _)] = transaction.run(resolve_scope(scope), index)
-        return Visibility(scope, *visible), indexed
+    def _resolve(self, transaction: Transaction, scope: Scope) -> tuple[Visibility, VectorIndex | None]:
+        [visible], index = transaction.run(resolve_scope(scope), Statement(load("admin/vector_index_state")))
+        return Visibility(scope, *visible), VectorIndex(*index[0]) if index else None
 
     def _statistics(
         self,
@@ -147,7 +146,7 @@ class Searcher:
         visibility: Visibility,
         run: _Run,
         frequencies: dict[str, int],
-        indexed: bool,
+        index: VectorIndex | None,
         apart: bool,
     ) -> None:
         mark = time.perf_counter()
@@ -158,7 +157,7 @@ class Searcher:
             if lexical:
                 routes["fts"] = lexical
         if request.wants("ann") and request.embedding and run.chunks:
-            routes["ann"] = self._ann(request, visibility, run.chunks, indexed, limit)
+            routes["ann"] = self._ann(request, visibility, run.chunks, index, limit)
         self._ask(transaction, routes, run, apart)
         self._complete_ann(transaction, request, visibility, run, limit)
         if request.wants("trgm") and request.question.terms:
@@ -184,14 +183,15 @@ class Searcher:
         request: SearchRequest,
         visibility: Visibility,
         chunks: int,
-        indexed: bool,
+        index: VectorIndex | None,
         limit: int,
     ) -> Route:
         assert request.embedding is not None
         narrow = chunks <= self._settings.storage.ann_exact_threshold
-        if request.exact or narrow or not indexed:
+        if request.exact or narrow or index is None or visibility.untallied > legs.FEW_UNTALLIED:
             return legs.ann_exact(visibility, request.question, request.embedding, limit)
-        return legs.ann_hnsw(visibility, request.question, request.embedding, limit)
+        rows = self._settings.search.ann_rows
+        return legs.ann_ivf(visibility, request.question, request.embedding, index, rows, limit)
 
     def _complete_ann(
         self,
@@ -201,10 +201,10 @@ class Searcher:
         run: _Run,
         limit: int,
     ) -> None:
-        """Go on exactly where a walk of the index ended before its list was full."""
+        """Go on exactly where the index gave fewer rows than there are."""
         report = run.reports.get("ann")
         short = len(run.lists.get("ann", ())) < min(limit, run.chunks)
-        if report and report.route == "hnsw" and short and request.embedding:
+        if report and report.route == "ivf" and short and request.embedding:
             route = legs.ann_exact(visibility, request.question, request.embedding, limit)
             [rows] = transaction.run(route.statement)
             run.take("ann", route, rows)

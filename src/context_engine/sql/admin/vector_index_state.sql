@@ -1,3 +1,3 @@
-SELECT coalesce(bool_or(indisvalid), false), count(*) > 0
-FROM pg_index
-WHERE indexrelid = to_regclass(%(vector_index)s)
+SELECT (value ->> 'first')::int, (value ->> 'lists')::int, (value ->> 'chunks')::bigint
+FROM {schema}.setting
+WHERE name = 'vector_index'

@@ -1,0 +1,1 @@
+SELECT coalesce(max(list), -1) + 1 FROM {schema}.centroid

@@ -1,0 +1,2 @@
+COPY {schema}.centroid (list, centroid)
+FROM STDIN WITH (FORMAT binary)

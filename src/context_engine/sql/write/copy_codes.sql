@@ -1,0 +1,2 @@
+COPY {schema}.code (document_id, chunk_id, acl_id, list, code)
+FROM STDIN WITH (FORMAT binary)
