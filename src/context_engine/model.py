@@ -252,6 +252,21 @@ class IngestOutcome:
 
 
 @dataclass(frozen=True, slots=True)
+class Maintenance:
+    """What upkeep did.
+
+    Attributes:
+        filed: documents taken into the tally of words and the vector index.
+        index_built: whether a vector index was built.
+        reordered: whether rows were put in the order of access classes.
+    """
+
+    filed: int
+    index_built: bool
+    reordered: bool
+
+
+@dataclass(frozen=True, slots=True)
 class IngestReport:
     """Every document's outcome, in the order given.
 

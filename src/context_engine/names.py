@@ -1,6 +1,10 @@
 """Names that settings and records share."""
 
+from collections.abc import Callable
 from typing import Final, Literal
 
 LegName = Literal["fts", "trgm", "ann", "graph"]
 LEGS: Final[tuple[LegName, ...]] = ("fts", "trgm", "ann", "graph")
+
+Progress = Callable[[int, int | None], None]
+"""Told how much is done, and how much there is where that is known."""

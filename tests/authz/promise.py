@@ -113,7 +113,7 @@ class Database:
     def tally_words(self) -> None:
         """Count every stored document's words; a search reads those of documents that come later."""
         assert self._writer is not None
-        maintain.tally_words(self._writer._opened.store, always=True)
+        maintain.file_waiting(self._writer._opened.store, always=True)
 
     def close_writer(self) -> None:
         if self._writer is not None:

@@ -67,6 +67,30 @@ _PROBLEMS: dict[str, LiteralString] = {
                        sum((SELECT count(*) FROM context_engine.chunk WHERE document_id = d.id)) AS chunks
                    FROM context_engine.document AS d GROUP BY d.acl_id, d.source) AS real USING (acl_id, source)
         WHERE (kept.documents, kept.chunks) IS DISTINCT FROM (real.documents, real.chunks)""",
+    "words and classes whose tally differs from a recount of the documents counted in": """
+        SELECT count(*)
+        FROM (SELECT word, acl_id, sum(chunks) AS chunks FROM context_engine.word_tally
+              GROUP BY word, acl_id HAVING sum(chunks) <> 0) AS kept
+        FULL JOIN (SELECT word.lexeme AS word, acl_id, count(*) AS chunks
+                   FROM context_engine.chunk CROSS JOIN unnest(lexemes) AS word
+                   WHERE document_id NOT IN (SELECT document_id FROM context_engine.untallied)
+                   GROUP BY word.lexeme, acl_id) AS real USING (word, acl_id)
+        WHERE kept.chunks IS DISTINCT FROM real.chunks""",
+    "vectors that the index in force does not hold once, or not with their ACL": """
+        SELECT count(*)
+        FROM context_engine.setting AS s
+        CROSS JOIN (SELECT * FROM context_engine.embedding
+                    WHERE document_id NOT IN (SELECT document_id FROM context_engine.untallied)) AS e
+        WHERE s.name = 'vector_index'
+            AND (SELECT count(*) FROM context_engine.code AS c
+                 WHERE c.document_id = e.document_id AND c.chunk_id = e.chunk_id AND c.acl_id = e.acl_id
+                    AND list >= (value ->> 'first')::int
+                    AND list < (value ->> 'first')::int + (value ->> 'lists')::int) <> 1""",
+    "vectors in the index of documents that wait, or are gone": """
+        SELECT count(*) FROM context_engine.code AS c
+        WHERE document_id IN (SELECT document_id FROM context_engine.untallied)
+            OR NOT EXISTS (SELECT FROM context_engine.embedding AS e
+                           WHERE e.document_id = c.document_id AND e.chunk_id = c.chunk_id)""",
 }
 
 

@@ -1,18 +1,20 @@
 """Changes to stored documents, and the upkeep that follows writing."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 
 from context_engine.db._async import vector_index
 from context_engine.db._async.store import AsyncStore
 from context_engine.db.acl_rows import acl_from_row
 from context_engine.errors import ConfigError, NotFound, StoreError
-from context_engine.model import ACL, Policy
+from context_engine.model import ACL, Maintenance, Policy
+from context_engine.names import Progress
 from context_engine.retrieval.compose import Statement
 from context_engine.sql import load
 
 _ANALYZE_AFTER = 200
-_TALLY_AFTER = 200
-_TALLIED_AT_ONCE = 50_000
+_FILE_AFTER = 200
+_FILED_AT_ONCE = 50_000
 
 
 async def set_acl(store: AsyncStore, ids: Sequence[int], acl_id: int) -> None:
@@ -53,47 +55,80 @@ async def document_acl(store: AsyncStore, document_id: int) -> ACL | Policy:
 
 
 async def settle(store: AsyncStore, written: int) -> list[str]:
-    """Tidy up after writing: fold the tally, refresh statistics, build the vector index once it is worth it.
+    """Tidy up after writing; what is not worth it yet is left for later.
 
     Returns:
         What could not be done, in words; the documents are stored all the same.
     """
+    much = written >= _ANALYZE_AFTER
     notes: list[str] = []
-    name = {"schema_name": store.settings.schema_name}
-    try:
-        async with store.write() as transaction:
-            await transaction.run(Statement(load("admin/fold_tally"), name))
-    except StoreError as error:
-        notes.append(f"the tally was not folded: {error}")
-    try:
-        await tally_words(store, always=written >= _ANALYZE_AFTER)
-    except StoreError as error:
-        notes.append(f"the words of new documents were not tallied, which costs time in searches: {error}")
-    if written >= _ANALYZE_AFTER:
-        schema = store.settings.schema_name
-        names = ("chunk_lexemes", "lexicon_trigrams", "lexicon_deletions", "document_metadata")
-        indexes = {"indexes": [f'"{schema}".{name}' for name in names]}
-        try:
-            async with store.write() as transaction:
-                # Behind an index being built this would wait for its end, and the build for this transaction.
-                await transaction.run(Statement("SET LOCAL lock_timeout = '300ms'"))
-                await transaction.run(Statement(load("admin/settle"), indexes))
-                await transaction.run(Statement(load("admin/analyze")))
-        except (ConfigError, StoreError) as error:
-            notes.append(f"statistics were left to autovacuum: {error}")
-    try:
+    with _noting(notes, "the tally was not folded"):
+        await fold_tally(store)
+    with _noting(notes, "new documents were not counted in, which costs time in searches"):
+        await file_waiting(store, always=much)
+    if much:
+        with _noting(notes, "statistics were left to autovacuum"):
+            await refresh_statistics(store)
+    with _noting(notes, "the vector index could not be built, searches stay exact until it is"):
         await vector_index.ensure(store)
-    except (ConfigError, StoreError) as error:
-        notes.append(f"the vector index could not be built, searches stay exact until it is: {error}")
     return notes
 
 
-async def tally_words(store: AsyncStore, always: bool = False) -> int:
-    """Count the words of documents that the tally lacks, once they are many or `always`; returns how many were."""
-    params = {"schema_name": store.settings.schema_name, "limit": _TALLIED_AT_ONCE}
+@contextmanager
+def _noting(notes: list[str], what: str) -> Generator[None]:
+    try:
+        yield
+    except (ConfigError, StoreError) as error:
+        notes.append(f"{what}: {error}")
+
+
+async def maintain(
+    store: AsyncStore, rebuild: bool, reorder: bool, step: Callable[[str], None], progress: Progress | None
+) -> Maintenance:
+    """Do all upkeep now: see `Engine.maintain`."""
+    step("counting documents in")
+    await fold_tally(store)
+    filed = await file_waiting(store, always=True)
+    if reorder:
+        step("putting rows in the order of access classes")
+        await store.query(Statement(load("admin/reorder_embeddings")))
+        await store.query(Statement(load("admin/reorder_chunks")))
+    step("building the vector index")
+    built = await (vector_index.build(store, progress) if rebuild else vector_index.ensure(store, progress))
+    step("refreshing statistics")
+    await refresh_statistics(store)
+    await store.query(Statement(load("admin/vacuum")))
+    return Maintenance(filed, built, reorder)
+
+
+async def fold_tally(store: AsyncStore) -> None:
+    """Add up the tally's rows, once they are many more than there are classes."""
+    async with store.write() as transaction:
+        await transaction.run(Statement(load("admin/fold_tally"), {"schema_name": store.settings.schema_name}))
+
+
+async def refresh_statistics(store: AsyncStore) -> None:
+    """Work off what indexes have put aside, and tell the planner what is stored."""
+    schema = store.settings.schema_name
+    names = ("chunk_lexemes", "lexicon_trigrams", "lexicon_deletions", "document_metadata")
+    indexes = {"indexes": [f'"{schema}".{name}' for name in names]}
+    async with store.write() as transaction:
+        # Behind someone's long lock this would wait, and others would wait for this.
+        await transaction.run(Statement("SET LOCAL lock_timeout = '300ms'"))
+        await transaction.run(Statement(load("admin/settle"), indexes))
+        await transaction.run(Statement(load("admin/analyze")))
+
+
+async def file_waiting(store: AsyncStore, always: bool = False) -> int:
+    """Take documents that wait into the tally of words and the vector index, once they are many or `always`.
+
+    Returns:
+        How many were taken in.
+    """
+    params = {"schema_name": store.settings.schema_name, "limit": _FILED_AT_ONCE}
     [(waiting,)] = await store.query(Statement(load("admin/untallied")))
     done = 0
-    while always or waiting >= _TALLY_AFTER:
+    while always or waiting >= _FILE_AFTER:
         async with store.write() as transaction:
             [rows] = await transaction.run(Statement(load("admin/lock_untallied"), params))
             ids = [row[0] for row in rows]
@@ -101,6 +136,6 @@ async def tally_words(store: AsyncStore, always: bool = False) -> int:
                 await transaction.run(Statement(load("admin/tally_words"), {"ids": ids}))
                 await vector_index.file(transaction, ids)
         done += len(ids)
-        if len(ids) < _TALLIED_AT_ONCE:
+        if len(ids) < _FILED_AT_ONCE:
             break
     return done

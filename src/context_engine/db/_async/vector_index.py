@@ -4,25 +4,24 @@ A new index is built beside the one in force and takes its place at once. What c
 is every document that is not filed yet: a search scores those exactly.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from context_engine.access import make_scope
 from context_engine.db import copy_format
 from context_engine.db._async.store import AsyncStore, AsyncTransaction, Row
 from context_engine.model import TRUSTED
+from context_engine.names import Progress
 from context_engine.retrieval import ivf
 from context_engine.retrieval.compose import Statement, resolve_scope
 from context_engine.retrieval.legs import VectorIndex
 from context_engine.sql import load
-
-Progress = Callable[[int, int | None], None]
 
 _FILED_AT_ONCE = 10_000
 _REBUILD_AT = 4
 """An index is made anew when so many times the chunks are stored that it was made for."""
 
 
-async def ensure(store: AsyncStore) -> bool:
+async def ensure(store: AsyncStore, progress: Progress | None = None) -> bool:
     """Build the index when some caller may see more chunks than are scanned exactly, or it has become too coarse.
 
     Returns:
@@ -32,7 +31,7 @@ async def ensure(store: AsyncStore) -> bool:
     if chunks <= store.settings.ann_exact_threshold:
         return False
     index = await _in_force(store)
-    return False if index and chunks < _REBUILD_AT * index.chunks else await build(store)
+    return False if index and chunks < _REBUILD_AT * index.chunks else await build(store, progress)
 
 
 async def build(store: AsyncStore, progress: Progress | None = None) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -28,7 +28,7 @@ from context_engine.db.threads import async_in_thread
 from context_engine.diagnostics.facts import DatabaseFacts
 from context_engine.engine import arguments
 from context_engine.engine._async.acls import AsyncAccessClasses
-from context_engine.engine._async.ingest import AsyncIngestor, Progress
+from context_engine.engine._async.ingest import AsyncIngestor
 from context_engine.engine._async.search import AsyncSearcher, SearchRequest
 from context_engine.engine.embedded import start_embedded
 from context_engine.errors import InputError, NotFound, ProviderError, StoreError
@@ -39,13 +39,14 @@ from context_engine.model import (
     Document,
     DocumentInfo,
     IngestReport,
+    Maintenance,
     Policy,
     Principals,
     SearchResult,
     StoredDocument,
 )
 from context_engine.models.embedder import Embedder, as_embedder, async_embed_query
-from context_engine.names import LegName
+from context_engine.names import LegName, Progress
 from context_engine.retrieval.compose import Visibility, compose, resolve_scope
 from context_engine.retrieval.query import read_question
 from context_engine.settings import Settings
@@ -325,6 +326,29 @@ class AsyncEngine:
         ids = arguments.document_ids(documents)
         opened = await self._open()
         return await maintain.delete(opened.store, ids)
+
+    async def maintain(
+        self,
+        *,
+        rebuild: bool = False,
+        reorder: bool = False,
+        step: Callable[[str], None] = lambda _: None,
+        progress: Progress | None = None,
+    ) -> Maintenance:
+        """Do upkeep: count waiting documents in, build the vector index where it is worth it, refresh statistics.
+
+        Searches and writes go on meanwhile. Worth a run after many ACL changes or deletions; an ingest does by itself
+        what it made necessary.
+
+        Args:
+            rebuild: make the vector index anew, also where there is one.
+            reorder: put vectors and texts in the order of access classes, which makes searches of callers with few
+                rights faster. It locks both tables while it lasts, some seconds for 100,000 chunks.
+            step: called with the name of each step.
+            progress: called with the number of documents put into a vector index that is built.
+        """
+        opened = await self._open()
+        return await maintain.maintain(opened.store, rebuild, reorder, step, progress)
 
     async def inspect(self) -> DatabaseFacts:
         """Gather what there is to know about the database, changing nothing: not even missing tables are made."""

@@ -1,7 +1,7 @@
 """Ingest: clean, cut, diff, analyse, embed what is new, write each batch in one transaction."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,12 +17,11 @@ from context_engine.ingest.plan import DocumentPlan, identify, plan_document
 from context_engine.model import Document, IngestOutcome, IngestReport, Policy
 from context_engine.models.embedder import Embedder, async_embed_documents
 from context_engine.models.vectors import normalise
+from context_engine.names import Progress
 from context_engine.retrieval.compose import Statement
 from context_engine.settings import Settings
 from context_engine.sql import load
 from context_engine.text.analyse import Analyser
-
-Progress = Callable[[int, int | None], None]
 
 _KNOWN_WORDS_LIMIT = 2_000_000
 _MAX_ATTEMPTS = 10

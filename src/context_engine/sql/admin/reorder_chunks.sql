@@ -1,0 +1,1 @@
+CLUSTER {schema}.chunk USING chunk_by_acl

@@ -1,0 +1,1 @@
+CLUSTER {schema}.embedding USING embedding_by_acl
