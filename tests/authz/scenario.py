@@ -21,9 +21,14 @@ from promise import (
 
 from context_engine import ACL, PUBLIC, TRUSTED, Document, Engine, Policy
 from context_engine.access import make_scope
+from context_engine.engine.arguments import vector_literal
 from context_engine.model import AclLike, Principals, chunk_id
-from context_engine.retrieval.compose import Visibility, compose, resolve_scope
+from context_engine.retrieval import legs
+from context_engine.retrieval.compose import Statement, Visibility, compose, resolve_scope
+from context_engine.retrieval.query import read_question
+from context_engine.sql import load
 from context_engine.testing import Oracle
+from context_engine.text.analyse import Analyser
 
 POLICIES: dict[str, AclLike] = {"board": ACL(allow=["b"], deny=["c"])}
 DOCUMENTS = [
@@ -43,6 +48,7 @@ DOCUMENTS = [
         ]
     )
 ]
+FILED = 5
 CALLERS = [["a"], ["b", "c"], []]
 ASKS = [
     Ask("report kernel zephyr"),
@@ -81,6 +87,27 @@ class Scenario:
             got = _rows(self.everything.engine(), caller, name, params)
             if got != _rows(alone.engine(), TRUSTED, name, params):
                 yield Difference(name, f"{len(got)} rows for {caller}")
+        yield from self._lists(caller)
+
+    def _lists(self, caller: list[str]) -> Iterator[Difference]:
+        """Let the vector index rank no more rows than the caller sees in it: a hidden one would take a place."""
+        engine = self.everything.engine("ivf")
+        engine.count(principals=caller)  # opens it
+        scope = make_scope(caller)
+        vector = vector_literal(EMBEDDER.embed_query("report"))
+        with engine._opened.store.read() as transaction:
+            [[resolved], [index]] = transaction.run(resolve_scope(scope), Statement(load("admin/vector_index_state")))
+            visibility = Visibility(scope, *resolved)
+            question = read_question("report", Analyser())
+            asked = legs.ann_ivf(visibility, question, vector, legs.VectorIndex(*index), 1, 100).statement
+            first = {document.external_id for document in DOCUMENTS[:FILED]}
+            filed = sum(hit.external_id in first for hit in self.oracle.leg("ann", "report", caller))
+            [found, exact] = transaction.run(
+                replace(asked, params={**asked.params, "rows": filed}),
+                legs.ann_exact(visibility, question, vector, 100).statement,
+            )
+        if found != exact:
+            yield Difference("legs/ann_ivf", f"{found} instead of {exact}")
 
 
 def _rows(engine: Engine, principals: Principals, name: LiteralString, params: dict[str, object]) -> list[str]:
@@ -97,9 +124,9 @@ def build(new_database: Callable[[], Database]) -> Scenario:
     oracle = Oracle(DOCUMENTS, EMBEDDER, settings_of("default"), POLICIES)
     everything = new_database()
     # Half of the words come from the tally, the others are read.
-    writer = everything.fill(DOCUMENTS[:5], POLICIES, variant="ivf")
+    writer = everything.fill(DOCUMENTS[:FILED], POLICIES, variant="ivf")
     everything.tally_words()
-    assert not writer.ingest(DOCUMENTS[5:]).failed
+    assert not writer.ingest(DOCUMENTS[FILED:]).failed
     visible: dict[int, Database] = {}
     for number, caller in enumerate(CALLERS):
         visible[number] = new_database()

@@ -229,9 +229,10 @@ def test_no_reading_file_names_a_guarded_table() -> None:
 def test_lists_are_read_one_by_one_in_their_order(planner: str, filters: tuple[str, ...], store: Store) -> None:
     visibility = resolve(store, ["a", "b"], filters)
     plan = explain(store, STATEMENTS["legs/ann_ivf"](visibility), PLANNERS[planner])
-    [seen] = [node for node in nodes(plan) if node.get("Subplan Name") == "CTE seen"]
-    assert seen["Node Type"] == "Limit"
-    [loop] = seen["Plans"]
+    [seen] = [node for node in nodes(plan) if node.get("Alias") == "seen"]
+    [limit] = seen["Plans"]
+    [loop] = limit["Plans"]
+    assert limit["Node Type"] == "Limit"
     outer, inner = loop["Plans"]
     assert (loop["Node Type"], outer["Node Type"], outer["CTE Name"]) == ("Nested Loop", "CTE Scan", "nearest_list")
     lists = [node for node in nodes(inner) if node.get("Relation Name") == "code"]

@@ -2,8 +2,8 @@
 
 An inverted file (Jégou, Douze and Schmid, "Product quantization for nearest neighbor search", 2011) narrows a search to
 the lists nearest to the question; signs stand for the vectors there, at one bit a dimension, and the best are scored
-exactly. The question is not reduced to one sign a dimension but to a sum of three sign vectors, which costs little
-and ranks nearly as the question itself would.
+exactly. The question is not reduced to one sign a dimension but to a sum of two sign vectors, which costs little and
+ranks much more like the question itself.
 """
 
 from typing import Final
@@ -21,7 +21,7 @@ _AT_ONCE: Final = 8_192
 
 def list_count(chunks: int) -> int:
     """Return how many lists suit that many chunks."""
-    return max(1, min(_MOST_LISTS, round(2 * chunks**0.5), chunks))
+    return max(1, min(_MOST_LISTS, round(4 * chunks**0.5), chunks))
 
 
 def train(sample: Vectors, lists: int, seed: int = 0) -> Vectors:
@@ -53,7 +53,7 @@ def signs(vectors: Vectors) -> NDArray[np.uint8]:
     return np.packbits(vectors > 0, axis=1)
 
 
-def sign_sum(vector: Vectors, count: int = 3) -> list[tuple[float, str]]:
+def sign_sum(vector: Vectors, count: int = 2) -> list[tuple[float, str]]:
     """Write a vector as a sum of weighted sign vectors: (weight, signs as a bit string), greedily, largest first."""
     rest = vector.astype(np.float64)
     parts: list[tuple[float, str]] = []

@@ -54,12 +54,14 @@ class Route:
 
     Attributes:
         follow: given the statement's rows, the statement to run in its place, or None when the rows are the answer.
+        rows: how many visible rows are ranked at most, where that is less than all.
     """
 
     name: str
     exact: bool
     statement: Statement
     follow: Callable[[Sequence[tuple[Any, ...]]], Statement | None] | None = None
+    rows: int | None = None
 
 
 def document_frequency(visibility: Visibility, terms: Sequence[str]) -> Statement:
@@ -238,9 +240,8 @@ def ann_ivf(
         "limit": limit,
         "excluded": question.excluded,
     }
-    vector = np.array(embedding.strip("[]").split(","), dtype=np.float32)
-    for place, (weight, bits) in enumerate(sign_sum(vector), 1):
-        params |= {f"weight{place}": weight, f"signs{place}": bits}
+    (largest, signs), (smaller, other_signs) = sign_sum(np.array(embedding.strip("[]").split(","), dtype=np.float32))
+    params |= {"signs": signs, "other_signs": other_signs, "weight": smaller / largest}
     # Only the order of the lists decides what is read: no other way to join them is to be had.
     settings = {"enable_hashjoin": "off", "enable_mergejoin": "off", "enable_bitmapscan": "off"}
-    return Route("ivf", False, compose("legs/ann_ivf", visibility, params, settings))
+    return Route("ivf", False, compose("legs/ann_ivf", visibility, params, settings), rows=params["rows"])

@@ -64,8 +64,8 @@ class _Run:
 
     def take(self, leg: LegName, route: Route, rows: Sequence[Row]) -> None:
         """Keep a leg's rows."""
-        self.lists[leg] = [Candidate(*row[:3]) for row in rows]
-        examined = rows[0][3] if rows and len(rows[0]) > 3 else None
+        self.lists[leg] = [Candidate(*row) for row in rows]
+        examined = None if route.rows is None else min(route.rows, self.chunks)
         self.reports[leg] = LegReport(route.name, route.exact, len(rows), examined=examined)
 
     def note(self, leg: LegName, route: str, error: str | None = None) -> None:

@@ -6,29 +6,27 @@
     WHERE list >= %(first)s AND list < %(first)s + %(lists)s
     ORDER BY centroid <#> %(embedding)s::halfvec, list
 ),
-seen AS MATERIALIZED (
-    SELECT filed.document_id, filed.chunk_id, filed.code
-    FROM nearest_list
-    CROSS JOIN LATERAL (
-        SELECT document_id, chunk_id, code
-        FROM visible_code
-        WHERE visible_code.list = nearest_list.list
-            AND NOT EXISTS (                                                             -- if excluded
-                SELECT FROM visible_chunk                                                -- if excluded
-                WHERE visible_chunk.document_id = visible_code.document_id               -- if excluded
-                    AND visible_chunk.id = visible_code.chunk_id                         -- if excluded
-                    AND visible_chunk.lexemes @@ %(excluded)s::tsquery                   -- if excluded
-            )                                                                            -- if excluded
-        ORDER BY chunk_id
-    ) AS filed
-    LIMIT %(rows)s
-),
 wanted AS (
     (
         SELECT document_id, chunk_id
-        FROM seen
-        ORDER BY %(weight1)s * (code <~> %(signs1)s) + %(weight2)s * (code <~> %(signs2)s)
-            + %(weight3)s * (code <~> %(signs3)s), chunk_id
+        FROM (
+            SELECT filed.document_id, filed.chunk_id, filed.code
+            FROM nearest_list
+            CROSS JOIN LATERAL (
+                SELECT document_id, chunk_id, code
+                FROM visible_code
+                WHERE visible_code.list = nearest_list.list
+                    AND NOT EXISTS (                                                     -- if excluded
+                        SELECT FROM visible_chunk                                        -- if excluded
+                        WHERE visible_chunk.document_id = visible_code.document_id       -- if excluded
+                            AND visible_chunk.id = visible_code.chunk_id                 -- if excluded
+                            AND visible_chunk.lexemes @@ %(excluded)s::tsquery           -- if excluded
+                    )                                                                    -- if excluded
+                ORDER BY chunk_id
+            ) AS filed
+            LIMIT %(rows)s
+        ) AS seen
+        ORDER BY (code <~> %(signs)s) + %(weight)s * (code <~> %(other_signs)s), chunk_id
         LIMIT %(rescored)s
     )
     UNION ALL                                                                            -- if untallied
@@ -42,7 +40,7 @@ wanted AS (
                 AND visible_chunk.lexemes @@ %(excluded)s::tsquery                       -- if untallied and excluded
         )                                                                                -- if untallied and excluded
 )
-SELECT chunk_id, document_id, -(embedding <#> %(embedding)s::halfvec) AS score, (SELECT count(*) FROM seen)
+SELECT chunk_id, document_id, -(embedding <#> %(embedding)s::halfvec) AS score
 FROM wanted
 JOIN visible_embedding USING (document_id, chunk_id)
 ORDER BY score DESC, chunk_id
