@@ -22,6 +22,7 @@ from context_engine.db._sync.store import Store
 from context_engine.db.embedded import EmbeddedServer
 from context_engine.model import AclLike, chunk_id
 from context_engine.models.hashing import HashingEmbedder
+from context_engine.retrieval import compose as compose_module
 from context_engine.retrieval import legs
 from context_engine.retrieval.compose import READS, Statement, Visibility, compose, resolve_scope
 from context_engine.retrieval.legs import VectorIndex
@@ -202,10 +203,9 @@ def test_the_check_fails_for_each_statement_once_it_reads_bare_tables(name: str,
 
 def _composed(visibility: Visibility, text: LiteralString) -> Statement:
     """Put a statement that no file holds behind the relations it may name."""
-    known = compose("read/count", visibility)
-    head, found, _ = known.text.partition(load("read/count").strip())
-    assert found
-    return Statement(head + text, known.params)
+    marks = compose_module._marks(visibility.scope)
+    whole = compose_module._kept_lines("WITH " + load("visible") + text, marks)
+    return Statement(whole, compose("read/count", visibility).params)
 
 
 @pytest.mark.parametrize("text", ["SELECT * FROM document", "SELECT * FROM chunk", "SELECT * FROM embedding"])

@@ -5,6 +5,7 @@ that the scope asks for. The tables themselves lie in a schema that is on no sea
 one of them instead of `visible_…` fails.
 """
 
+import re
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final, LiteralString
@@ -60,9 +61,31 @@ class Visibility:
 
 @cache
 def _text(name: LiteralString, marks: frozenset[str]) -> LiteralString:
-    """Join visible.sql and a statement, keeping a marked line only where its mark holds."""
+    """Join a statement and the relations it names, keeping a marked line only where its mark holds."""
+    text = _kept_lines(load(name), marks)
+    relations = _relations(marks)
+    needed: set[str] = set()
+    reading: list[str] = [text]
+    while reading:  # what nobody names is neither parsed nor locked
+        words = re.findall(r"\bvisible_\w+", reading.pop())
+        reading += [relations[word] for word in words if word in relations and word not in needed]
+        needed.update(words)
+    joined = ",\n".join([definition for relation, definition in relations.items() if relation in needed])
+    return "WITH " + joined + "\n" + text
+
+
+def _relations(marks: frozenset[str]) -> dict[str, LiteralString]:
+    """Split visible.sql into the definition of each relation, by its name."""
+    found: dict[str, LiteralString] = {}
+    for part in load("visible").split("\n),\n"):
+        text = "\n".join(line for line in part.splitlines() if not line.startswith("-- "))
+        found[text.partition(" AS ")[0]] = _kept_lines(text.removesuffix("\n)") + "\n)", marks)
+    return found
+
+
+def _kept_lines(text: LiteralString, marks: frozenset[str]) -> LiteralString:
     lines: list[LiteralString] = []
-    for line in ("WITH " + load("visible") + load(name)).splitlines():
+    for line in text.splitlines():
         condition, found, mark = line.partition("-- if ")
         if not found:
             lines.append(line)
