@@ -25,8 +25,12 @@ Edit = Callable[[str], str]
 
 def drop_acl_line(relation: str) -> Edit:
     """Take the access condition out of one relation of visible.sql."""
-    pattern = rf"({relation} AS NOT MATERIALIZED .*?)\n[^\n]*-- if scoped"
-    return lambda text: re.sub(pattern, r"\1", text, count=1, flags=re.DOTALL)
+    pattern = rf"{relation} AS NOT MATERIALIZED .*?\n\)"
+
+    def edit(text: str) -> str:
+        return re.sub(pattern, lambda found: re.sub(r"\n[^\n]*-- if scoped.*", "", found[0]), text, flags=re.DOTALL)
+
+    return edit
 
 
 def read_bare(text: str) -> str:
@@ -47,7 +51,7 @@ STATEMENTS: dict[str, tuple[str, Edit]] = {
     "visible_embedding without its condition": ("visible", drop_acl_line("visible_embedding")),
     "visible_code without its condition": ("visible", drop_acl_line("visible_code")),
     "visible_word_tally without its condition": ("visible", drop_acl_line("visible_word_tally")),
-    "visible.sql: or for and": ("visible", swap("AND acl_id = ANY", "OR acl_id = ANY")),
+    "visible.sql: or for and": ("visible", swap("AND acl_id", "OR acl_id")),
     **{f"{name} reads bare tables": (name, read_bare) for name in compose.READS},
     "scope.sql: deny ignored": ("read/scope", swap(DENY, "false")),
     "scope.sql: require ignored": ("read/scope", swap(REQUIRE, "false")),

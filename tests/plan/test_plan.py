@@ -146,6 +146,27 @@ def explain(store: Store, statement: Statement, planner: Mapping[str, str] | Non
     return plans[0]["Plan"]
 
 
+def test_a_statement_defines_only_what_it_names(store: Store) -> None:
+    visibility = resolve(store, ["a"])
+    named = {
+        name: sorted(set(re.findall(r"\{schema\}\.(\w+)", compose(name, visibility, {"excluded": None}).text)))
+        for name in ("legs/fts_bm25", "legs/ann_exact", "read/hydrate")
+    }
+    assert named == {
+        "legs/fts_bm25": ["chunk"],
+        "legs/ann_exact": ["embedding"],
+        "read/hydrate": ["chunk", "document"],
+    }
+
+
+@pytest.mark.parametrize(("stored", "few"), [(0, True), (-1, True), (400, True), (399, False)])
+def test_who_sees_little_of_what_is_stored_is_found_by_class(stored: float, few: bool, store: Store) -> None:
+    visibility = replace(resolve(store, ["a"]), chunks=100, stored=stored)
+    assert ("AND acl_id = ANY" in compose("read/count", visibility).text) is few
+    assert ("AND acl_id + 0 = ANY" in compose("read/count", visibility).text) is not few
+    assert "AND acl_id + 0 = ANY" in compose("read/hydrate", visibility).text
+
+
 def test_every_reading_statement_is_listed() -> None:
     reading = {
         str(path.relative_to(SQL).with_suffix(""))
@@ -159,9 +180,10 @@ def test_every_reading_statement_is_listed() -> None:
 @pytest.mark.parametrize("planner", PLANNERS)
 @pytest.mark.parametrize("name", READS)
 def test_every_scan_carries_the_access_condition(name: str, planner: str, store: Store) -> None:
-    for principals in ([], ["a"], ["a", "b", "user:7"]):
-        for filters in COMBINATIONS:
-            visibility = resolve(store, principals, filters)
+    for turn, principals in enumerate(([], ["a"], ["a", "b", "user:7"])):
+        for number, filters in enumerate(COMBINATIONS):
+            # In turn as for who sees little of what is stored, and for who sees much.
+            visibility = replace(resolve(store, principals, filters), stored=(turn + number) % 2)
             assert visibility.acls is not None
             plan = explain(store, STATEMENTS[name](visibility), PLANNERS[planner])
             assert guarded_scans(plan), "the statement reads nothing: the check would be empty"
@@ -203,7 +225,7 @@ def test_the_check_fails_for_each_statement_once_it_reads_bare_tables(name: str,
 
 def _composed(visibility: Visibility, text: LiteralString) -> Statement:
     """Put a statement that no file holds behind the relations it may name."""
-    marks = compose_module._marks(visibility.scope)
+    marks = compose_module._marks(visibility, False)
     whole = compose_module._kept_lines("WITH " + load("visible") + text, marks)
     return Statement(whole, compose("read/count", visibility).params)
 

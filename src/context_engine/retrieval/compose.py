@@ -31,6 +31,12 @@ READS: Final[tuple[LiteralString, ...]] = (
 """Every statement that reads documents; each is under the plan check."""
 
 
+_BY_KEY: Final = {"read/hydrate", "read/document", "legs/ann_ivf"}
+"""Of these, the statements that find their rows by key."""
+_FEW: Final = 0.25
+"""Up to this share of all chunks a caller's rows are found by their access classes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Statement:
     """A statement and its bound values, with settings that hold for it alone."""
@@ -50,6 +56,7 @@ class Visibility:
         documents: visible documents, before filters on documents and metadata.
         chunks: visible chunks, before filters on documents and metadata.
         untallied: documents of anyone's that the tally of words lacks, counted up to 1,000.
+        stored: about how many chunks there are in all, 0 or less when unknown: how rows are found, never which.
     """
 
     scope: Scope
@@ -57,6 +64,12 @@ class Visibility:
     documents: int
     chunks: int
     untallied: int
+    stored: float = 0.0
+
+    @property
+    def few(self) -> bool:
+        """Whether the caller sees so little that the index of access classes is the way to it."""
+        return self.stored <= 0 or self.chunks <= _FEW * self.stored
 
 
 @cache
@@ -71,7 +84,7 @@ def _text(name: LiteralString, marks: frozenset[str]) -> LiteralString:
         reading += [relations[word] for word in words if word in relations and word not in needed]
         needed.update(words)
     joined = ",\n".join([definition for relation, definition in relations.items() if relation in needed])
-    return "WITH " + joined + "\n" + text
+    return f"WITH {joined}\n{text}" if joined else text
 
 
 def _relations(marks: frozenset[str]) -> dict[str, LiteralString]:
@@ -94,9 +107,13 @@ def _kept_lines(text: LiteralString, marks: frozenset[str]) -> LiteralString:
     return "\n".join(lines)
 
 
-def _marks(scope: Scope) -> frozenset[str]:
+def _marks(visibility: Visibility, by_key: bool) -> frozenset[str]:
+    scope = visibility.scope
+    by_class = visibility.few and not by_key
     present = {
         "scoped": not scope.trusted,
+        "scoped by class": not scope.trusted and by_class,
+        "scoped by row": not scope.trusted and not by_class,
         "sources": scope.sources is not None,
         "documents": scope.documents is not None,
         "metadata": scope.metadata is not None,
@@ -122,7 +139,7 @@ def compose(
         "documents": None if scope.documents is None else list(scope.documents),
         "metadata": scope.metadata,
     }
-    marks = _marks(scope)
+    marks = _marks(visibility, name in _BY_KEY)
     if params and params.get("excluded"):
         marks |= {"excluded"}
     if visibility.untallied:

@@ -1,10 +1,13 @@
--- The one place that says which rows a statement may see. A line marked "if" stays only where it applies:
--- "scoped" for every caller but TRUSTED, the others for the filters that the call gives. Legs mark lines alike.
+-- The one place that says which rows a statement may see. A line marked "if" stays only where it applies: "scoped" for
+-- every caller but TRUSTED, the others for the filters that the call gives. Legs mark lines alike. The condition on the
+-- access class is written in two ways: by class, for the planner to read an index of classes; and by row, with an
+-- addition that keeps it from that, and from weighing each class, where rows are found otherwise.
 visible_document AS NOT MATERIALIZED (
     SELECT id, acl_id, source, external_id, name, metadata
     FROM {schema}.document
     WHERE true
-        AND acl_id = ANY (%(visible_acls)s::int[])              -- if scoped
+        AND acl_id = ANY (%(visible_acls)s::int[])              -- if scoped by class
+        AND acl_id + 0 = ANY (%(visible_acls)s::int[])          -- if scoped by row
         AND source = ANY (%(sources)s::text[])                  -- if sources
         AND id = ANY (%(documents)s::bigint[])                  -- if documents
         AND metadata @@ %(metadata)s::jsonpath                  -- if metadata
@@ -13,7 +16,8 @@ visible_chunk AS NOT MATERIALIZED (
     SELECT id, document_id, position, text, lexemes, terms
     FROM {schema}.chunk
     WHERE true
-        AND acl_id = ANY (%(visible_acls)s::int[])              -- if scoped
+        AND acl_id = ANY (%(visible_acls)s::int[])              -- if scoped by class
+        AND acl_id + 0 = ANY (%(visible_acls)s::int[])          -- if scoped by row
         AND document_id = ANY (%(documents)s::bigint[])         -- if documents
         AND document_id IN (SELECT id FROM visible_document)    -- if filtered
 ),
@@ -21,7 +25,8 @@ visible_embedding AS NOT MATERIALIZED (
     SELECT chunk_id, document_id, embedding
     FROM {schema}.embedding
     WHERE true
-        AND acl_id = ANY (%(visible_acls)s::int[])              -- if scoped
+        AND acl_id = ANY (%(visible_acls)s::int[])              -- if scoped by class
+        AND acl_id + 0 = ANY (%(visible_acls)s::int[])          -- if scoped by row
         AND document_id = ANY (%(documents)s::bigint[])         -- if documents
         AND document_id IN (SELECT id FROM visible_document)    -- if filtered
 ),
@@ -33,8 +38,7 @@ visible_code AS NOT MATERIALIZED (
         AND document_id = ANY (%(documents)s::bigint[])         -- if documents
         AND document_id IN (SELECT id FROM visible_document)    -- if filtered
 ),
--- Words by access class, which knows no filters: with one it holds nothing. Here and above the addition keeps the
--- planner from looking for each class by itself in the index.
+-- Words by access class, which knows no filters: with one it holds nothing.
 visible_word_tally AS NOT MATERIALIZED (
     SELECT word, chunks
     FROM {schema}.word_tally

@@ -27,7 +27,7 @@ async def ensure(store: AsyncStore, progress: Progress | None = None) -> bool:
     Returns:
         Whether an index was built by this call.
     """
-    [(_, _, chunks, _)] = await store.query(resolve_scope(make_scope(TRUSTED)))
+    [(_, _, chunks, *_)] = await store.query(resolve_scope(make_scope(TRUSTED)))
     if chunks <= store.settings.ann_exact_threshold:
         return False
     index = await _in_force(store)
@@ -46,7 +46,7 @@ async def build(store: AsyncStore, progress: Progress | None = None) -> bool:
         return False
     try:
         await _drop_all_but(store, await _in_force(store))
-        [(_, _, chunks, _)] = await store.query(resolve_scope(make_scope(TRUSTED)))
+        [(_, _, chunks, *_)] = await store.query(resolve_scope(make_scope(TRUSTED)))
         centroids = await _train(store, chunks)
         if not len(centroids):
             return False

@@ -28,7 +28,7 @@ def ensure(store: Store, progress: Progress | None = None) -> bool:
     Returns:
         Whether an index was built by this call.
     """
-    [(_, _, chunks, _)] = store.query(resolve_scope(make_scope(TRUSTED)))
+    [(_, _, chunks, *_)] = store.query(resolve_scope(make_scope(TRUSTED)))
     if chunks <= store.settings.ann_exact_threshold:
         return False
     index = _in_force(store)
@@ -47,7 +47,7 @@ def build(store: Store, progress: Progress | None = None) -> bool:
         return False
     try:
         _drop_all_but(store, _in_force(store))
-        [(_, _, chunks, _)] = store.query(resolve_scope(make_scope(TRUSTED)))
+        [(_, _, chunks, *_)] = store.query(resolve_scope(make_scope(TRUSTED)))
         centroids = _train(store, chunks)
         if not len(centroids):
             return False

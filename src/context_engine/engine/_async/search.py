@@ -112,8 +112,10 @@ class AsyncSearcher:
         return _result(fused, rows, run, request.question)
 
     async def _resolve(self, transaction: AsyncTransaction, scope: Scope) -> tuple[Visibility, VectorIndex | None]:
-        [visible], index = await transaction.run(resolve_scope(scope), Statement(load("admin/vector_index_state")))
-        return Visibility(scope, *visible), VectorIndex(*index[0]) if index else None
+        state = Statement(load("admin/search_state"))
+        [visible], [(stored, first, lists, chunks)] = await transaction.run(resolve_scope(scope), state)
+        index = None if first is None else VectorIndex(first, lists, chunks)
+        return Visibility(scope, *visible, stored=stored), index
 
     async def _statistics(
         self,

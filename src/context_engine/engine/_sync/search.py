@@ -113,8 +113,10 @@ class Searcher:
         return _result(fused, rows, run, request.question)
 
     def _resolve(self, transaction: Transaction, scope: Scope) -> tuple[Visibility, VectorIndex | None]:
-        [visible], index = transaction.run(resolve_scope(scope), Statement(load("admin/vector_index_state")))
-        return Visibility(scope, *visible), VectorIndex(*index[0]) if index else None
+        state = Statement(load("admin/search_state"))
+        [visible], [(stored, first, lists, chunks)] = transaction.run(resolve_scope(scope), state)
+        index = None if first is None else VectorIndex(first, lists, chunks)
+        return Visibility(scope, *visible, stored=stored), index
 
     def _statistics(
         self,
