@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, SecretStr
 
 from context_engine.diagnostics.facts import Counts, DatabaseFacts, Server
 from context_engine.settings import Settings
@@ -123,7 +123,7 @@ def changed_settings(settings: Settings) -> dict[str, Any]:
         value, default = getattr(settings, name), info.get_default()
         if isinstance(value, BaseModel):
             changed = ((key, now) for key, now in value if now != getattr(default, key))
-            found |= {f"{name}.{key}": now for key, now in changed}
+            found |= {f"{name}.{key}": "set" if isinstance(now, SecretStr) else now for key, now in changed}
         elif value != default:
             found[name] = "set" if name == "database_url" else str(value)
     return found
