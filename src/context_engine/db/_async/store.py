@@ -55,7 +55,7 @@ class AsyncTransaction:
         async with self._connection.pipeline():
             await self._open()
             for statement in statements:
-                for name, value in statement.settings.items():
+                for name, value in (statement.local | statement.settings).items():
                     await self._connection.execute(_SET, (name, value))
                 text = self._store.render(statement.text)
                 cursors.append(await self._connection.execute(text, statement.params))

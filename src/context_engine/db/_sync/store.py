@@ -56,7 +56,7 @@ class Transaction:
         with self._connection.pipeline():
             self._open()
             for statement in statements:
-                for name, value in statement.settings.items():
+                for name, value in (statement.local | statement.settings).items():
                     self._connection.execute(_SET, (name, value))
                 text = self._store.render(statement.text)
                 cursors.append(self._connection.execute(text, statement.params))

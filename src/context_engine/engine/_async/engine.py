@@ -19,6 +19,7 @@ from context_engine.access import (
     normalise_name,
     normalise_rule,
 )
+from context_engine.db._async import harden as hardening
 from context_engine.db._async import maintain
 from context_engine.db._async.inspect import inspect
 from context_engine.db._async.migrate import is_fresh, migrate, register
@@ -370,6 +371,29 @@ class AsyncEngine:
         """
         opened = await self._open()
         return await maintain.maintain(opened.store, rebuild, reorder, step, progress)
+
+    async def harden(
+        self, reader: str, *, trusted: str | None = None, leakproof: bool = False, undo: bool = False
+    ) -> list[str]:
+        """Put row-level policies on every table of documents, from the rule that searches follow; safe to repeat.
+
+        Args:
+            reader: the role whose members search; made when missing.
+            trusted: a role whose members may also ask as `TRUSTED`; made when missing.
+            leakproof: declare `@@` leakproof, so that its index serves below the policies; needs a superuser.
+            undo: take the policies away instead; roles stay.
+
+        Returns:
+            The tables that are guarded, or were.
+
+        Raises:
+            ConfigError: when a role would pass by the policies, or this one may not make them.
+        """
+        names = [normalise_name(name, "a role") for name in (reader, trusted) if name is not None]
+        opened = await self._open()
+        if undo:
+            return await hardening.undo(opened.store)
+        return await hardening.harden(opened.store, names[0], names[1] if len(names) > 1 else None, leakproof)
 
     async def inspect(self) -> DatabaseFacts:
         """Gather what there is to know about the database, changing nothing: not even missing tables are made."""

@@ -17,6 +17,7 @@ from context_engine import ContextEngineError, __version__
 from context_engine.surfaces.cli.audit import export_audit, list_audit, prune_audit
 from context_engine.surfaces.cli.doctor import doctor
 from context_engine.surfaces.cli.documents import delete, documents, list_policies, set_acl, set_policy, show_acl
+from context_engine.surfaces.cli.harden import harden
 from context_engine.surfaces.cli.ingest import ingest
 from context_engine.surfaces.cli.maintain import maintain
 from context_engine.surfaces.cli.options import session_of
@@ -115,7 +116,7 @@ def _add(to: typer.Typer, *commands: FunctionType) -> None:
 
 _help, _epilog = _help_and_epilog(_global_options.__doc__ or "")
 app.callback(help=_help, epilog=_epilog)(_global_options)
-_add(app, migrate, ingest, search, documents, delete, doctor, maintain)
+_add(app, migrate, ingest, search, documents, delete, doctor, maintain, harden)
 app.add_typer(acl := typer.Typer(help="Show or change who may read a document.", no_args_is_help=True), name="acl")
 _add(acl, show_acl, set_acl)
 app.add_typer(policy := typer.Typer(help=_POLICY, no_args_is_help=True), name="policy")

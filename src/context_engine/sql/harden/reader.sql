@@ -1,0 +1,3 @@
+GRANT USAGE ON SCHEMA {schema} TO {reader};
+GRANT SELECT ON {schema}.acl, {schema}.acl_member, {schema}.lexicon, {schema}.setting, {schema}.migration TO {reader};
+GRANT INSERT ON {schema}.audit TO {reader}

@@ -1,0 +1,1 @@
+GRANT EXECUTE ON FUNCTION {schema}.visible_acls(boolean) TO {trusted}
