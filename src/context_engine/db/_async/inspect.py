@@ -43,7 +43,7 @@ async def inspect(store: AsyncStore, expected: Mapping[str, Mapping[str, Any]], 
 
 
 async def _row_security(transaction: AsyncTransaction, schema: str) -> RowSecurity:
-    params = {"schema_name": f'"{schema}"', "function": f'"{schema}".visible_acls(boolean)'}
+    params = {"schema_name": f'"{schema}"', "function": f'"{schema}".caller_acls(boolean)'}
     [[row]] = await transaction.run(Statement(load("diagnostics/row_security"), params))
     guarded, unguarded, bypassed, digest, leakproof = row
     return RowSecurity(tuple(guarded), tuple(unguarded), bypassed, digest == rule_digest(), leakproof)

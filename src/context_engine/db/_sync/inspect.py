@@ -44,7 +44,7 @@ def inspect(store: Store, expected: Mapping[str, Mapping[str, Any]], embedded: b
 
 
 def _row_security(transaction: Transaction, schema: str) -> RowSecurity:
-    params = {"schema_name": f'"{schema}"', "function": f'"{schema}".visible_acls(boolean)'}
+    params = {"schema_name": f'"{schema}"', "function": f'"{schema}".caller_acls(boolean)'}
     [[row]] = transaction.run(Statement(load("diagnostics/row_security"), params))
     guarded, unguarded, bypassed, digest, leakproof = row
     return RowSecurity(tuple(guarded), tuple(unguarded), bypassed, digest == rule_digest(), leakproof)

@@ -3,12 +3,12 @@
 -- set means nothing seen, not even what is public. It runs with its owner's rights, so that the policy on the tally
 -- does not call for itself. What it found holds for the same principals in the same snapshot, and is kept until the
 -- transaction ends: a search asks a dozen times.
-CREATE OR REPLACE FUNCTION {schema}.visible_acls(may_be_trusted boolean) RETURNS integer[]
+CREATE OR REPLACE FUNCTION {schema}.caller_acls(may_be_trusted boolean) RETURNS integer[]
 LANGUAGE plpgsql STABLE SECURITY DEFINER PARALLEL RESTRICTED SET search_path = pg_catalog
 AS $function$
 DECLARE
     given text := coalesce(current_setting('context_engine.principals', true), '');
-    kept text := current_setting('context_engine.visible_acls', true);
+    kept text := current_setting('context_engine.caller_acls', true);
     kept_for text := md5(given) || pg_current_snapshot();
     given_principals text[];
     found integer[];
@@ -29,10 +29,10 @@ BEGIN
             <rule>
         ) AS resolved (acls)
     );
-    PERFORM set_config('context_engine.visible_acls', kept_for || ' ' || found::text, true);
+    PERFORM set_config('context_engine.caller_acls', kept_for || ' ' || found::text, true);
     RETURN found;
 END
 $function$;
-COMMENT ON FUNCTION {schema}.visible_acls(boolean) IS {digest};
-REVOKE ALL ON FUNCTION {schema}.visible_acls(boolean) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION {schema}.visible_acls(boolean) TO {reader}
+COMMENT ON FUNCTION {schema}.caller_acls(boolean) IS {digest};
+REVOKE ALL ON FUNCTION {schema}.caller_acls(boolean) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION {schema}.caller_acls(boolean) TO {reader}

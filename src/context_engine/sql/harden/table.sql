@@ -3,4 +3,4 @@ GRANT SELECT ON {schema}.{table} TO {reader};
 ALTER TABLE {schema}.{table} ENABLE ROW LEVEL SECURITY;
 DROP POLICY IF EXISTS visible ON {schema}.{table};
 CREATE POLICY visible ON {schema}.{table} FOR SELECT TO {reader}
-    USING (acl_id IN (SELECT unnest((SELECT {schema}.visible_acls(false)))))
+    USING (acl_id IN (SELECT unnest((SELECT {schema}.caller_acls(false)))))

@@ -1,1 +1,1 @@
-GRANT EXECUTE ON FUNCTION {schema}.visible_acls(boolean) TO {trusted}
+GRANT EXECUTE ON FUNCTION {schema}.caller_acls(boolean) TO {trusted}

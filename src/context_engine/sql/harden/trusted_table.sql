@@ -4,5 +4,5 @@ DROP POLICY IF EXISTS trusted ON {schema}.{table};
 CREATE POLICY trusted ON {schema}.{table} FOR SELECT TO {trusted}
     USING (
         (SELECT current_setting('context_engine.trusted', true) = 'on')
-        OR acl_id IN (SELECT unnest((SELECT {schema}.visible_acls(true))))
+        OR acl_id IN (SELECT unnest((SELECT {schema}.caller_acls(true))))
     )

@@ -1,1 +1,1 @@
-DROP FUNCTION IF EXISTS {schema}.visible_acls(boolean)
+DROP FUNCTION IF EXISTS {schema}.caller_acls(boolean)
