@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -79,7 +80,8 @@ def test_a_search_is_kept(audited: Engine) -> None:
     }
     assert record.document_ids == (OTTER,) == tuple(hit.document.id for hit in result.hits)
     assert record.chunk_ids == (chunk_id(OTTER, 0),)
-    assert record.legs["fts"] == {"route": "bm25", "exact": True, "candidates": 1, "error": None}
+    fts = result.report.legs["fts"]
+    assert record.legs["fts"] == asdict(fts) and (fts.route, fts.exact, fts.candidates) == ("bm25", True, 1)
     assert record.legs["trgm"]["route"] == "off"
     assert before <= record.at <= datetime.now(UTC)
     assert 0 < record.duration_ms < 60_000
@@ -431,7 +433,7 @@ def test_the_command_line(audited: Engine, cli: Any, tmp_path: Path) -> None:
     assert audited.audit.flush()
     url = audited._url
     shown = cli("audit", "list", url=url).output
-    for words in ("anonymous", "TRUSTED", "ada", "otter", "1 hits", "fts bm25", "3 records"):
+    for words in ("anonymous", "TRUSTED", "ada", "otter", "1 hits", "bm25", "3 records"):
         assert words in shown
     listed = json.loads(cli("audit", "list", "--as", "ada", "--json", url=url).stdout)
     assert [record["query"] for record in listed] == ["otter"]
