@@ -134,12 +134,13 @@ def _run(run: str, url: str, seconds: float, processes_: int, benchmark: Benchma
         columns = (TextColumn(run), BarColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
         with Progress(*columns, console=console) as bar:
             task = bar.add_task("", total=seconds)
-            while any(process.is_alive() for process in processes):
+            while alive := [process for process in processes if process.is_alive()]:
                 passed = time.monotonic() - started
-                server.append((round(passed, 1), round(_memory(postmaster), 1)))
+                if passed < seconds:
+                    server.append((round(passed, 1), round(_memory(postmaster), 1)))
                 read, written = sum(counters[0::2]), sum(counters[1::2])
                 bar.update(task, completed=min(passed, seconds), description=f"{read:,} reads, {written:,} writes")
-                processes[0].join(2)
+                alive[0].join(2)
         failed = [process.exitcode for process in processes if process.exitcode]
         if failed:
             raise SystemExit(f"a process ended with {failed}")
