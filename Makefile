@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 WORKERS ?= 2
 
-.PHONY: help demo test check format sync bench-latency bench-promise clean
+.PHONY: help demo test check format sync bench-latency bench-promise bench-soak bench-row-security fire clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -46,6 +46,15 @@ bench-latency: .venv/.dev  ## 50,000 documents with real owners: ingest, sizes, 
 
 bench-promise: .venv/.dev  ## a long random campaign for the promise
 	CONTEXT_ENGINE_PROMISE_CASES=2000 $(BIN)/python -m pytest tests/authz -n $(WORKERS) --timeout=0
+
+bench-soak: .venv/.dev  ## readers, writers, revokers and deleters at once, 8 processes for 10 minutes and for 3 more
+	$(BIN)/python -m benchmarks.soak
+
+bench-row-security: .venv/.dev  ## what row-level policies cost, on 50,000 documents with real owners
+	$(BIN)/python -m benchmarks.row_security
+
+fire: .venv/.dev  ## kill -9 at every step and ten times as often at random, cut connections, full disks, PgBouncer
+	CONTEXT_ENGINE_FIRE=10 $(BIN)/python -m pytest tests/fire --timeout=0
 
 clean:  ## remove the virtual environment and caches
 	rm -rf .venv .cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

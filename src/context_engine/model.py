@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final, Literal
 
 from context_engine.names import LEGS as LEGS
@@ -307,3 +308,58 @@ class IngestReport:
     def warnings(self) -> tuple[IngestOutcome, ...]:
         """The documents that were stored with a remark."""
         return tuple(item for item in self.outcomes if item.warnings)
+
+
+AuditAction = Literal["search", "get", "list", "count", "lost"]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRecord:
+    """One call as the audit trail keeps it.
+
+    Attributes:
+        id: a UUID.
+        at: when the call began, by this machine's clock.
+        action: what was called; `lost` is the trail's own mark for records that could not be kept.
+        principals: who asked; None for `TRUSTED`.
+        query: the question, where `audit.query` is `text`.
+        query_hash: its HMAC-SHA256 in hex, where `audit.query` is `hash`.
+        filters: what narrowed the call, and `top_k`, `exact` and `weights` of a search.
+        document_ids: the documents returned, best first; for `search`, of each chunk returned.
+        chunk_ids: the chunks returned, best first.
+        legs: route, exactness, candidates and error of each leg.
+        duration_ms: from the call's beginning to its end, waiting for a connection counted.
+        error: the code of the error that ended the call, or None.
+    """
+
+    id: str
+    at: datetime
+    action: AuditAction
+    principals: tuple[str, ...] | None
+    query: str | None
+    query_hash: str | None
+    filters: dict[str, Any]
+    document_ids: tuple[int, ...]
+    chunk_ids: tuple[int, ...]
+    legs: dict[str, dict[str, Any]]
+    duration_ms: float
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class AuditState:
+    """How an engine's audit trail is doing.
+
+    Attributes:
+        written: records stored so far.
+        waiting: records not stored yet.
+        lost: records that could not be kept, so far; the table tells of them too once it can be written.
+        hook_failures: how often the hook raised.
+        error: why the last write failed; None when it went well.
+    """
+
+    written: int = 0
+    waiting: int = 0
+    lost: int = 0
+    hook_failures: int = 0
+    error: str | None = None

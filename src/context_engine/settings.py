@@ -7,9 +7,9 @@ The TOML file is `context-engine.toml` in the working directory, or the one `CON
 import os
 from pathlib import Path
 from tomllib import TOMLDecodeError
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -94,6 +94,27 @@ class AnalyserSettings(_Section):
     """The length, in words, at which a chunk is neither favoured nor held back."""
 
 
+class AuditSettings(_Section):
+    """Whether, and how, it is kept who asked what and was given what."""
+
+    enabled: bool = False
+    query: Literal["text", "hash", "none"] = "text"
+    """How a question is kept: as it is, as its HMAC-SHA256 under `hash_key`, or not at all."""
+    hash_key: SecretStr | None = Field(default=None, min_length=16)
+    queue_size: int = Field(default=10_000, ge=1)
+    """Records that may wait to be written."""
+    when_full: Literal["drop", "refuse"] = "drop"
+    """What happens to a call whose record finds no place: the record is dropped and counted, or the call fails."""
+    retention_days: float | None = Field(default=None, gt=0, le=36_500)
+    """Records that are older are deleted, at the first call and once an hour; unset keeps them."""
+
+    @model_validator(mode="after")
+    def _has_key(self) -> Self:
+        if self.query == "hash" and self.hash_key is None:
+            raise ValueError("audit.query is hash, so audit.hash_key is needed")
+        return self
+
+
 class Settings(BaseSettings):
     """All settings, by section."""
 
@@ -111,6 +132,7 @@ class Settings(BaseSettings):
     fusion: FusionSettings = FusionSettings()
     ingest: IngestSettings = IngestSettings()
     analyser: AnalyserSettings = AnalyserSettings()
+    audit: AuditSettings = AuditSettings()
 
     @field_validator("database_url", "data_dir", mode="before")
     @classmethod

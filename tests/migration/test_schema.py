@@ -26,7 +26,7 @@ NewEngine = Callable[..., Engine]
 Migration = tuple[int, str, LiteralString]
 
 DISTRIBUTED = {"document", "chunk", "embedding", "code", "untallied"}
-WHOLE = {"acl", "acl_member", "lexicon", "setting", "migration", "tally", "word_tally", "centroid"}
+WHOLE = {"acl", "acl_member", "audit", "lexicon", "setting", "migration", "tally", "word_tally", "centroid"}
 
 CATALOGUE: dict[str, LiteralString] = {
     "relations": """

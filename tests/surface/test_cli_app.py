@@ -17,9 +17,10 @@ from context_engine.surfaces.cli.app import app
 
 COMMANDS = [
     [],
-    *([name] for name in ("migrate", "ingest", "search", "documents", "delete", "doctor", "maintain")),
+    *([name] for name in ("migrate", "ingest", "search", "documents", "delete", "doctor", "maintain", "harden")),
     *(["acl", name] for name in ("show", "set")),
     *(["policy", name] for name in ("set", "list")),
+    *(["audit", name] for name in ("list", "export", "prune")),
 ]
 
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, SecretStr
 
-from context_engine.diagnostics.facts import Counts, DatabaseFacts, Server
+from context_engine.diagnostics.facts import AuditFacts, Counts, DatabaseFacts, RowSecurity, Server
 from context_engine.settings import Settings
 from context_engine.sql import migrations
 
@@ -32,6 +32,8 @@ def judge(facts: DatabaseFacts, settings: Settings) -> list[Finding]:
         *_recorded(facts),
         *(_counts(facts.counts) if facts.counts else ()),
         *_vector_index(facts, settings.storage.ann_exact_threshold),
+        *(_row_security(facts.row_security, facts.server.role) if facts.row_security else ()),
+        *(_audit(facts.audit, settings.audit.retention_days) if facts.audit else ()),
     ]
     return sorted(findings, key=lambda finding: finding.level)
 
@@ -43,7 +45,7 @@ def _server(server: Server, embedded: bool) -> Iterator[Finding]:
     if server.encoding != "UTF8":
         advice = "make a database WITH ENCODING 'UTF8' TEMPLATE template0"
         yield Finding("problem", f"the database's encoding is {server.encoding}", advice)
-    # The embedded server has no other role, and only its own user reaches it.
+    # The embedded server has no other role by itself, and only its own user reaches it.
     if server.powers and not embedded:
         yield Finding(
             "warning",
@@ -116,6 +118,31 @@ def _vector_index(facts: DatabaseFacts, threshold: int) -> Iterator[Finding]:
         yield Finding("warning", f"{stored}: wide searches scan every vector", advice)
 
 
+def _row_security(found: RowSecurity, role: str) -> Iterator[Finding]:
+    again = "run `context-engine harden` again, as the tables' owner"
+    if not found.guarded:
+        return
+    if found.unguarded:
+        yield Finding("problem", f"no row-level policies on {', '.join(found.unguarded)}", again)
+    if not found.current:
+        yield Finding("problem", "the row-level policies hold the rule of another version", again)
+    if found.bypassed:
+        yield Finding(
+            "warning",
+            f"there are row-level policies, and role {role} passes by them: it owns the tables or is above them",
+            "search as a member of the reader role; write, and upkeep, as this one",
+        )
+
+
+def _audit(found: AuditFacts, retention_days: float | None) -> Iterator[Finding]:
+    if found.lost:
+        what = f"the audit trail has holes: it says itself that {found.lost:,} records are missing"
+        yield Finding("warning", what, "`context-engine audit list --action lost` tells when; see the log of then")
+    if retention_days and (found.oldest_days or 0) > retention_days + 1:
+        what = f"the audit trail has records of {found.oldest_days:.0f} days ago, past audit.retention_days"
+        yield Finding("warning", what, "run `context-engine audit prune` as a role that may delete them")
+
+
 def changed_settings(settings: Settings) -> dict[str, Any]:
     """List the settings that differ from their defaults, by dotted name; a database URL only as `set`."""
     found: dict[str, Any] = {}
@@ -123,7 +150,7 @@ def changed_settings(settings: Settings) -> dict[str, Any]:
         value, default = getattr(settings, name), info.get_default()
         if isinstance(value, BaseModel):
             changed = ((key, now) for key, now in value if now != getattr(default, key))
-            found |= {f"{name}.{key}": now for key, now in changed}
+            found |= {f"{name}.{key}": "set" if isinstance(now, SecretStr) else now for key, now in changed}
         elif value != default:
             found[name] = "set" if name == "database_url" else str(value)
     return found

@@ -48,8 +48,35 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
+class RowSecurity:
+    """Row-level policies, as `harden` makes them.
+
+    Attributes:
+        guarded: the tables that have them.
+        unguarded: the tables that should.
+        bypassed: whether the role that asks is not bound by them.
+        current: whether they hold this version's rule.
+        leakproof: whether `@@` may use its index below them.
+    """
+
+    guarded: tuple[str, ...]
+    unguarded: tuple[str, ...]
+    bypassed: bool
+    current: bool
+    leakproof: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFacts:
+    """The audit trail: records that it says are missing, and the age of its oldest one in days, None when empty."""
+
+    lost: int
+    oldest_days: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class DatabaseFacts:
-    """A database as it is; the last three are known when the tables are of this package's version."""
+    """A database as it is; what has a default is known when the tables are of this package's version."""
 
     embedded: bool
     server: Server
@@ -59,3 +86,5 @@ class DatabaseFacts:
     recorded: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     counts: Counts | None = None
     vector_index: IndexState | None = None
+    row_security: RowSecurity | None = None
+    audit: AuditFacts | None = None

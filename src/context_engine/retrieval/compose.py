@@ -5,6 +5,7 @@ that the scope asks for. The tables themselves lie in a schema that is on no sea
 one of them instead of `visible_…` fails.
 """
 
+import json
 import re
 from dataclasses import dataclass, field
 from functools import cache
@@ -39,11 +40,12 @@ _FEW: Final = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement and its bound values, with settings that hold for it alone."""
+    """A statement and its bound values, with settings for it alone, or (`local`) from it to the transaction's end."""
 
     text: LiteralString
     params: dict[str, Any] = field(default_factory=dict[str, Any])
     settings: dict[str, str] = field(default_factory=dict[str, str])
+    local: dict[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +150,13 @@ def compose(
 
 
 def resolve_scope(scope: Scope) -> Statement:
-    """Ask which access classes a scope sees, and how many documents and chunks they hold."""
+    """Ask which access classes a scope sees, and how many documents and chunks they hold.
+
+    Row-level policies, where there are some, learn from the same statement who asks.
+    """
     sources = None if scope.sources is None else list(scope.sources)
     if scope.principals is None:
-        return Statement(load("read/scope_trusted"), {"sources": sources})
-    return Statement(load("read/scope"), {"principals": list(scope.principals), "sources": sources})
+        return Statement(load("read/scope_trusted"), {"sources": sources}, local={"context_engine.trusted": "on"})
+    names = list(scope.principals)
+    params = {"principals": names, "sources": sources}
+    return Statement(load("read/scope"), params, local={"context_engine.principals": json.dumps(names)})

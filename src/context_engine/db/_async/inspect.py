@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from context_engine.db._async.store import AsyncStore
-from context_engine.diagnostics.facts import Counts, DatabaseFacts, Extension, Server
+from context_engine.db._async.harden import rule_digest
+from context_engine.db._async.store import AsyncStore, AsyncTransaction
+from context_engine.diagnostics.facts import AuditFacts, Counts, DatabaseFacts, Extension, RowSecurity, Server
 from context_engine.retrieval.compose import Statement
 from context_engine.sql import load, migrations
 
@@ -31,4 +32,28 @@ async def inspect(store: AsyncStore, expected: Mapping[str, Mapping[str, Any]], 
             Statement(load("admin/vector_index_state")),
         )
         state = "valid" if index else "absent"
-        return replace(facts, recorded=dict(recorded), counts=Counts(*counts), vector_index=state)
+        return replace(
+            facts,
+            recorded=dict(recorded),
+            counts=Counts(*counts),
+            vector_index=state,
+            row_security=await _row_security(transaction, name),
+            audit=await _audit(transaction, name),
+        )
+
+
+async def _row_security(transaction: AsyncTransaction, schema: str) -> RowSecurity:
+    params = {"schema_name": f'"{schema}"', "function": f'"{schema}".caller_acls(boolean)'}
+    [[row]] = await transaction.run(Statement(load("diagnostics/row_security"), params))
+    guarded, unguarded, bypassed, digest, leakproof = row
+    return RowSecurity(tuple(guarded), tuple(unguarded), bypassed, digest == rule_digest(), leakproof)
+
+
+async def _audit(transaction: AsyncTransaction, schema: str) -> AuditFacts | None:
+    """Look at the trail, where this role may."""
+    params = {"audit_table": f'"{schema}".audit'}
+    [[(readable,)]] = await transaction.run(Statement(load("diagnostics/may_read_audit"), params))
+    if not readable:
+        return None
+    [[row]] = await transaction.run(Statement(load("diagnostics/audit")))
+    return AuditFacts(*row)

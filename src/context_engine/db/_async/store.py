@@ -55,7 +55,7 @@ class AsyncTransaction:
         async with self._connection.pipeline():
             await self._open()
             for statement in statements:
-                for name, value in statement.settings.items():
+                for name, value in (statement.local | statement.settings).items():
                     await self._connection.execute(_SET, (name, value))
                 text = self._store.render(statement.text)
                 cursors.append(await self._connection.execute(text, statement.params))
@@ -146,6 +146,8 @@ class AsyncStore:
             max_size=settings.pool_size,
             open=False,
             timeout=settings.connect_timeout_s,
+            # After an outage the pool tries again at each call, not at the end of a pause that has grown with it.
+            reconnect_timeout=settings.connect_timeout_s,
             name="context-engine",
             # No prepared statements: they break behind a pooler in transaction mode, and plans are custom anyway.
             kwargs={"autocommit": True, "prepare_threshold": None},
@@ -214,9 +216,19 @@ class AsyncStore:
             yield transaction
 
     @asynccontextmanager
+    async def _connection(self) -> AsyncGenerator[AsyncConnection[TupleRow]]:
+        """Lend a connection; where it breaks, those that lie idle are looked at too, so that the next call has none."""
+        async with self._pool.connection() as connection:
+            try:
+                yield connection
+            finally:
+                if connection.closed:
+                    await self._pool.check()
+
+    @asynccontextmanager
     async def _transaction(self, begin: LiteralString) -> AsyncGenerator[AsyncTransaction]:
         with translated():
-            async with self._pool.connection() as connection:
+            async with self._connection() as connection:
                 transaction = AsyncTransaction(self, connection, begin)
                 try:
                     yield transaction
@@ -228,6 +240,6 @@ class AsyncStore:
     async def query(self, statement: Statement) -> list[Row]:
         """Run one statement by itself, outside any transaction block."""
         with translated():
-            async with self._pool.connection() as connection:
+            async with self._connection() as connection:
                 cursor = await connection.execute(self.render(statement.text), statement.params)
                 return await cursor.fetchall() if cursor.description else []

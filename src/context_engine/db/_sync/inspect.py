@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from context_engine.db._sync.store import Store
-from context_engine.diagnostics.facts import Counts, DatabaseFacts, Extension, Server
+from context_engine.db._sync.harden import rule_digest
+from context_engine.db._sync.store import Store, Transaction
+from context_engine.diagnostics.facts import AuditFacts, Counts, DatabaseFacts, Extension, RowSecurity, Server
 from context_engine.retrieval.compose import Statement
 from context_engine.sql import load, migrations
 
@@ -32,4 +33,28 @@ def inspect(store: Store, expected: Mapping[str, Mapping[str, Any]], embedded: b
             Statement(load("admin/vector_index_state")),
         )
         state = "valid" if index else "absent"
-        return replace(facts, recorded=dict(recorded), counts=Counts(*counts), vector_index=state)
+        return replace(
+            facts,
+            recorded=dict(recorded),
+            counts=Counts(*counts),
+            vector_index=state,
+            row_security=_row_security(transaction, name),
+            audit=_audit(transaction, name),
+        )
+
+
+def _row_security(transaction: Transaction, schema: str) -> RowSecurity:
+    params = {"schema_name": f'"{schema}"', "function": f'"{schema}".caller_acls(boolean)'}
+    [[row]] = transaction.run(Statement(load("diagnostics/row_security"), params))
+    guarded, unguarded, bypassed, digest, leakproof = row
+    return RowSecurity(tuple(guarded), tuple(unguarded), bypassed, digest == rule_digest(), leakproof)
+
+
+def _audit(transaction: Transaction, schema: str) -> AuditFacts | None:
+    """Look at the trail, where this role may."""
+    params = {"audit_table": f'"{schema}".audit'}
+    [[(readable,)]] = transaction.run(Statement(load("diagnostics/may_read_audit"), params))
+    if not readable:
+        return None
+    [[row]] = transaction.run(Statement(load("diagnostics/audit")))
+    return AuditFacts(*row)

@@ -56,7 +56,7 @@ class Transaction:
         with self._connection.pipeline():
             self._open()
             for statement in statements:
-                for name, value in statement.settings.items():
+                for name, value in (statement.local | statement.settings).items():
                     self._connection.execute(_SET, (name, value))
                 text = self._store.render(statement.text)
                 cursors.append(self._connection.execute(text, statement.params))
@@ -147,6 +147,8 @@ class Store:
             max_size=settings.pool_size,
             open=False,
             timeout=settings.connect_timeout_s,
+            # After an outage the pool tries again at each call, not at the end of a pause that has grown with it.
+            reconnect_timeout=settings.connect_timeout_s,
             name="context-engine",
             # No prepared statements: they break behind a pooler in transaction mode, and plans are custom anyway.
             kwargs={"autocommit": True, "prepare_threshold": None},
@@ -215,9 +217,19 @@ class Store:
             yield transaction
 
     @contextmanager
+    def _connection(self) -> Generator[Connection[TupleRow]]:
+        """Lend a connection; where it breaks, those that lie idle are looked at too, so that the next call has none."""
+        with self._pool.connection() as connection:
+            try:
+                yield connection
+            finally:
+                if connection.closed:
+                    self._pool.check()
+
+    @contextmanager
     def _transaction(self, begin: LiteralString) -> Generator[Transaction]:
         with translated():
-            with self._pool.connection() as connection:
+            with self._connection() as connection:
                 transaction = Transaction(self, connection, begin)
                 try:
                     yield transaction
@@ -229,6 +241,6 @@ class Store:
     def query(self, statement: Statement) -> list[Row]:
         """Run one statement by itself, outside any transaction block."""
         with translated():
-            with self._pool.connection() as connection:
+            with self._connection() as connection:
                 cursor = connection.execute(self.render(statement.text), statement.params)
                 return cursor.fetchall() if cursor.description else []

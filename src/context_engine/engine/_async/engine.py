@@ -19,6 +19,7 @@ from context_engine.access import (
     normalise_name,
     normalise_rule,
 )
+from context_engine.db._async import harden as hardening
 from context_engine.db._async import maintain
 from context_engine.db._async.inspect import inspect
 from context_engine.db._async.migrate import is_fresh, migrate, register
@@ -28,8 +29,10 @@ from context_engine.db.threads import async_in_thread
 from context_engine.diagnostics.facts import DatabaseFacts
 from context_engine.engine import arguments
 from context_engine.engine._async.acls import AsyncAccessClasses
+from context_engine.engine._async.audit import AsyncAudit
 from context_engine.engine._async.ingest import AsyncIngestor
 from context_engine.engine._async.search import AsyncSearcher, SearchRequest
+from context_engine.engine.audit import AuditHook, AuditTrail
 from context_engine.engine.embedded import start_embedded
 from context_engine.errors import InputError, NotFound, ProviderError, StoreError
 from context_engine.model import (
@@ -67,6 +70,10 @@ class AsyncEngine:
             when left out.
         embedder: anything with `name`, `dim`, `embed_documents` and `embed_query`; the local model when left out.
         settings: all settings; read from variables and the TOML file when left out.
+        audit_hook: called with a record of each read, in a thread of the engine's own; what it raises is logged.
+
+    Attributes:
+        audit: the audit trail, for the operator.
     """
 
     def __init__(
@@ -75,12 +82,15 @@ class AsyncEngine:
         data_dir: str | Path | None = None,
         embedder: object | None = None,
         settings: Settings | None = None,
+        audit_hook: AuditHook | None = None,
     ) -> None:
         self.settings = settings or Settings()
         self._url = database_url or self.settings.database_url
         self._data_dir = Path(data_dir) if data_dir else self.settings.data_dir
         self._embedder: Embedder = as_embedder(embedder or arguments.default_embedder())
         self._analyser = Analyser(self.settings.analyser.language)
+        self._audit_hook = audit_hook
+        self.audit = AsyncAudit(self)
         self._lock = asyncio.Lock()
         self._opened: _Opened | None = None
         self._closed = False
@@ -123,12 +133,14 @@ class AsyncEngine:
                 applied = await migrate(store)
             await store.locate_extensions()
             await register(store, arguments.facts(self._embedder, self.settings, self._analyser.fingerprint))
+            trail = AuditTrail(url, self.settings, self._audit_hook)
+            await async_in_thread(trail.open)
         except BaseException:
             await store.close()
             if server is not None:
                 await async_in_thread(server.close)
             raise
-        return _Opened(self, store, server, applied)
+        return _Opened(self, store, server, applied, trail)
 
     async def close(self) -> None:
         """Close the pool, and the embedded server when this was its last user."""
@@ -136,6 +148,7 @@ class AsyncEngine:
             opened, self._opened = self._opened, None
             self._closed = True
         if opened is not None:
+            await async_in_thread(opened.trail.close)
             await opened.store.close()
             if opened.server is not None:
                 await async_in_thread(opened.server.close)
@@ -208,20 +221,22 @@ class AsyncEngine:
         search = self.settings.search
         question = read_question(text, self._analyser, search.lexical_match, search.max_query_terms)
         opened = await self._open()
-        started = time.perf_counter()
-        embedding: str | None = None
-        failed: dict[LegName, str] = {}
-        if merged.get("ann", 0) > 0 and text.strip() and not question.only_excludes:
-            try:
-                vector = await async_embed_query(self._embedder, text)
-                embedding = arguments.vector_literal(vector)
-            except ProviderError as error:
-                failed["ann"] = str(error)
-        embed_ms = (time.perf_counter() - started) * 1000
-        request = SearchRequest(question, scope, embedding, merged, failed, top_k, exact)
-        result = await opened.searcher.search(request)
+        with opened.trail.record("search", scope, text, top_k=top_k, exact=exact, weights=weights) as answer:
+            started = time.perf_counter()
+            embedding: str | None = None
+            failed: dict[LegName, str] = {}
+            if merged.get("ann", 0) > 0 and text.strip() and not question.only_excludes:
+                try:
+                    vector = await async_embed_query(self._embedder, text)
+                    embedding = arguments.vector_literal(vector)
+                except ProviderError as error:
+                    failed["ann"] = str(error)
+            embed_ms = (time.perf_counter() - started) * 1000
+            request = SearchRequest(question, scope, embedding, merged, failed, top_k, exact)
+            result = await opened.searcher.search(request)
+            answer.take(result)
         result.report.timings_ms["embed"] = embed_ms
-        return result
+        return opened.trail.noted(result)
 
     async def get_document(self, document_id: int, *, principals: Principals) -> StoredDocument:
         """Fetch a document with its text.
@@ -232,14 +247,17 @@ class AsyncEngine:
         scope = make_scope(principals)
         params = {"document_id": check_document_id(document_id)}
         opened = await self._open()
-        async with opened.store.read() as transaction:
-            [(visible,)] = await transaction.run(resolve_scope(scope))
-            visibility = Visibility(scope, *visible)
-            [rows] = await transaction.run(compose("read/document", visibility, params))
-        if not rows:
-            raise NotFound
-        chunks = tuple(row[5] for row in rows if row[5] is not None)
-        return StoredDocument(*rows[0][:5], text="".join(chunks), chunks=chunks)
+        with opened.trail.record("get", scope, document=document_id) as answer:
+            async with opened.store.read() as transaction:
+                [(visible,)] = await transaction.run(resolve_scope(scope))
+                visibility = Visibility(scope, *visible)
+                [rows] = await transaction.run(compose("read/document", visibility, params))
+            if not rows:
+                raise NotFound
+            chunks = tuple(row[5] for row in rows if row[5] is not None)
+            document = StoredDocument(*rows[0][:5], text="".join(chunks), chunks=chunks)
+            answer.take_documents([document])
+        return document
 
     def list_documents(
         self,
@@ -255,16 +273,19 @@ class AsyncEngine:
         opened = await self._open()
         after = -1
         while True:
-            async with opened.store.read() as transaction:
-                [(visible,)] = await transaction.run(resolve_scope(scope))
-                params = {"after": after, "limit": _PAGE}
-                statement = compose("read/documents", Visibility(scope, *visible), params)
-                [rows] = await transaction.run(statement)
-            for row in rows:
-                yield DocumentInfo(*row)
-            if len(rows) < _PAGE:
+            with opened.trail.record("list", scope, after=after) as answer:
+                async with opened.store.read() as transaction:
+                    [(visible,)] = await transaction.run(resolve_scope(scope))
+                    params = {"after": after, "limit": _PAGE}
+                    statement = compose("read/documents", Visibility(scope, *visible), params)
+                    [rows] = await transaction.run(statement)
+                page = [DocumentInfo(*row) for row in rows]
+                answer.take_documents(page)
+            for document in page:  # noqa: UP028 - an asynchronous generator has no `yield from`
+                yield document
+            if len(page) < _PAGE:
                 return
-            after = rows[-1][0]
+            after = page[-1].id
 
     async def count(
         self,
@@ -277,13 +298,14 @@ class AsyncEngine:
         """Count the documents and chunks a caller may see."""
         scope = make_scope(principals, Filters(sources, documents, metadata))
         opened = await self._open()
-        async with opened.store.read() as transaction:
-            [(visible,)] = await transaction.run(resolve_scope(scope))
-            visibility = Visibility(scope, *visible)
-            if not scope.narrowed_by_document:
-                return Count(visibility.documents, visibility.chunks)
-            [[(found, chunks)]] = await transaction.run(compose("read/count", visibility))
-            return Count(found, chunks)
+        with opened.trail.record("count", scope):
+            async with opened.store.read() as transaction:
+                [(visible,)] = await transaction.run(resolve_scope(scope))
+                visibility = Visibility(scope, *visible)
+                if not scope.narrowed_by_document:
+                    return Count(visibility.documents, visibility.chunks)
+                [[(found, chunks)]] = await transaction.run(compose("read/count", visibility))
+                return Count(found, chunks)
 
     async def set_acl(self, documents: int | Sequence[int], acl: AclLike) -> None:
         """Change who may read documents, in one transaction; nothing is embedded anew.
@@ -350,6 +372,29 @@ class AsyncEngine:
         opened = await self._open()
         return await maintain.maintain(opened.store, rebuild, reorder, step, progress)
 
+    async def harden(
+        self, reader: str, *, trusted: str | None = None, leakproof: bool = False, undo: bool = False
+    ) -> list[str]:
+        """Put row-level policies on every table of documents, from the rule that searches follow; safe to repeat.
+
+        Args:
+            reader: the role whose members search; made when missing.
+            trusted: a role whose members may also ask as `TRUSTED`; made when missing.
+            leakproof: declare `@@` leakproof, so that its index serves below the policies; needs a superuser.
+            undo: take the policies away instead; roles stay.
+
+        Returns:
+            The tables that are guarded, or were.
+
+        Raises:
+            ConfigError: when a role would pass by the policies, or this one may not make them.
+        """
+        names = [normalise_name(name, "a role") for name in (reader, trusted) if name is not None]
+        opened = await self._open()
+        if undo:
+            return await hardening.undo(opened.store)
+        return await hardening.harden(opened.store, names[0], names[1] if len(names) > 1 else None, leakproof)
+
     async def inspect(self) -> DatabaseFacts:
         """Gather what there is to know about the database, changing nothing: not even missing tables are made."""
         expected = arguments.facts(self._embedder, self.settings, self._analyser.fingerprint)
@@ -376,8 +421,10 @@ class _Opened:
         store: AsyncStore,
         server: arguments.Server | None,
         applied: list[str],
+        trail: AuditTrail,
     ) -> None:
         self.store = store
+        self.trail = trail
         self.server = server
         self.applied = applied
         self.access_classes = AsyncAccessClasses(store)

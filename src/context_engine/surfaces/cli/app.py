@@ -14,8 +14,10 @@ import typer
 from typer.core import TyperGroup
 
 from context_engine import ContextEngineError, __version__
+from context_engine.surfaces.cli.audit import export_audit, list_audit, prune_audit
 from context_engine.surfaces.cli.doctor import doctor
 from context_engine.surfaces.cli.documents import delete, documents, list_policies, set_acl, set_policy, show_acl
+from context_engine.surfaces.cli.harden import harden
 from context_engine.surfaces.cli.ingest import ingest
 from context_engine.surfaces.cli.maintain import maintain
 from context_engine.surfaces.cli.options import session_of
@@ -27,6 +29,7 @@ _URL = (
     "[dim]\\[env: CONTEXT_ENGINE_DATABASE_URL][/dim]"
 )
 _DATA_DIR = "Where the embedded database is kept. [dim]\\[env: CONTEXT_ENGINE_DATA_DIR][/dim]"
+_AUDIT = "See, export or prune the record of what callers asked and were given."
 _POLICY = "Name an access rule that many documents point to; a change takes effect for all of them at once."
 
 
@@ -113,11 +116,13 @@ def _add(to: typer.Typer, *commands: FunctionType) -> None:
 
 _help, _epilog = _help_and_epilog(_global_options.__doc__ or "")
 app.callback(help=_help, epilog=_epilog)(_global_options)
-_add(app, migrate, ingest, search, documents, delete, doctor, maintain)
+_add(app, migrate, ingest, search, documents, delete, doctor, maintain, harden)
 app.add_typer(acl := typer.Typer(help="Show or change who may read a document.", no_args_is_help=True), name="acl")
 _add(acl, show_acl, set_acl)
 app.add_typer(policy := typer.Typer(help=_POLICY, no_args_is_help=True), name="policy")
 _add(policy, set_policy, list_policies)
+app.add_typer(audit := typer.Typer(help=_AUDIT, no_args_is_help=True), name="audit")
+_add(audit, list_audit, export_audit, prune_audit)
 
 
 def main() -> None:

@@ -79,5 +79,15 @@ def _rows(facts: DatabaseFacts) -> list[tuple[str, str]]:
         rows.append(("stored", f"{counts.documents:,} documents, {counts.chunks:,} chunks, {vectors}"))
         rows.append(("access", f"{counts.access_classes:,} access classes, {counts.policies:,} policies"))
         absent = "none: it is built when there are more chunks than storage.ann_exact_threshold"
+        rows += _belt(facts)
         rows.append(("vector index", absent if facts.vector_index == "absent" else str(facts.vector_index)))
     return rows
+
+
+def _belt(facts: DatabaseFacts) -> list[tuple[str, str]]:
+    found = facts.row_security
+    if not found or not found.guarded:
+        return [("row-level policies", "none: `context-engine harden` makes them")]
+    binding = "not binding this role" if found.bypassed else "binding this role"
+    index = ", @@ is leakproof" if found.leakproof else ""
+    return [("row-level policies", f"on {', '.join(found.guarded)}, {binding}{index}")]

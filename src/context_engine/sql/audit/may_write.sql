@@ -1,0 +1,1 @@
+SELECT has_table_privilege(to_regclass(%(audit_table)s), 'INSERT')

@@ -1,0 +1,1 @@
+GRANT EXECUTE ON FUNCTION {schema}.caller_acls(boolean) TO {trusted}
