@@ -4,6 +4,8 @@ Hybrid search on PostgreSQL and pgvector, with the caller's permissions inside t
 exactly what a database holding only their documents would return.
 """
 
+from context_engine.diagnostics.explain import Access, ChunkStanding, Diff, DiffRow, Explanation, LegStanding, Readers
+from context_engine.diagnostics.verify import CallerCheck, Difference, VerifyReport
 from context_engine.engine import AsyncEngine, Engine
 from context_engine.errors import (
     ConfigError,
@@ -20,6 +22,7 @@ from context_engine.model import (
     ACL,
     PUBLIC,
     TRUSTED,
+    Chunk,
     Count,
     Document,
     DocumentInfo,
@@ -43,13 +46,21 @@ __all__ = [
     "ACL",
     "PUBLIC",
     "TRUSTED",
+    "Access",
     "AsyncEngine",
+    "CallerCheck",
+    "Chunk",
+    "ChunkStanding",
     "ConfigError",
     "ContextEngineError",
     "Count",
+    "Diff",
+    "DiffRow",
+    "Difference",
     "Document",
     "DocumentInfo",
     "Engine",
+    "Explanation",
     "Hit",
     "IngestOutcome",
     "IngestReport",
@@ -57,16 +68,19 @@ __all__ = [
     "LegError",
     "LegHit",
     "LegReport",
+    "LegStanding",
     "Maintenance",
     "ModelMismatch",
     "NotFound",
     "Policy",
     "ProviderError",
+    "Readers",
     "SchemaOutOfDate",
     "SearchReport",
     "SearchResult",
     "Settings",
     "StoreError",
     "StoredDocument",
+    "VerifyReport",
     "document_id",
 ]

@@ -203,6 +203,9 @@ def compare_reads(
     for key in [*keys, MISSING]:
         got = outcome(whole.get_document, key, principals=principals)
         yield from _same("get", str(key), got, outcome(alone.get_document, key, principals=TRUSTED))
+        around = outcome(whole.neighbours, key, 1, principals=principals)
+        wanted = outcome(alone.neighbours, key, 1, principals=TRUSTED)
+        yield from _same("neighbours", str(key), around, wanted)
 
 
 def compare_with_oracle(

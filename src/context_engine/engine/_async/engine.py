@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -28,6 +28,7 @@ from context_engine.db.threads import async_in_thread
 from context_engine.diagnostics.facts import DatabaseFacts
 from context_engine.engine import arguments
 from context_engine.engine._async.acls import AsyncAccessClasses
+from context_engine.engine._async.administration import AsyncAdministration
 from context_engine.engine._async.ingest import AsyncIngestor
 from context_engine.engine._async.search import AsyncSearcher, SearchRequest
 from context_engine.engine.embedded import start_embedded
@@ -35,6 +36,7 @@ from context_engine.errors import InputError, NotFound, ProviderError, StoreErro
 from context_engine.model import (
     ACL,
     AclLike,
+    Chunk,
     Count,
     Document,
     DocumentInfo,
@@ -55,7 +57,7 @@ from context_engine.text.analyse import Analyser
 _PAGE = 500
 
 
-class AsyncEngine:
+class AsyncEngine(AsyncAdministration):
     """Permission-aware hybrid retrieval over one database.
 
     Opens at the first call, or as a context manager; close it to give its connections back. One engine serves many
@@ -241,17 +243,43 @@ class AsyncEngine:
         chunks = tuple(row[5] for row in rows if row[5] is not None)
         return StoredDocument(*rows[0][:5], text="".join(chunks), chunks=chunks)
 
+    async def neighbours(
+        self, document_id: int, position: int, *, principals: Principals, before: int = 1, after: int = 1
+    ) -> tuple[Chunk, ...]:
+        """Fetch the chunks around a place in a document, in reading order, the one at the place among them.
+
+        Args:
+            document_id: the document.
+            position: the place, from 0, as in `Hit.position`.
+            principals: who asks.
+            before: how many chunks before it, from 0 to 1,000.
+            after: how many after it, from 0 to 1,000.
+
+        Raises:
+            NotFound: when there is no such document, or it is not this caller's.
+        """
+        scope = make_scope(principals)
+        window = arguments.window(position, before, after)
+        params = {"document_id": check_document_id(document_id), **window}
+        opened = await self._open()
+        async with opened.store.read() as transaction:
+            [(visible,)] = await transaction.run(resolve_scope(scope))
+            [rows] = await transaction.run(compose("read/neighbours", Visibility(scope, *visible), params))
+        if not rows:
+            raise NotFound
+        return tuple(Chunk(*row) for row in rows if row[0] is not None)
+
     def list_documents(
         self,
         *,
         principals: Principals,
         sources: Sequence[str] | None = None,
         metadata: Mapping[str, Any] | None = None,
-    ) -> AsyncIterator[DocumentInfo]:
+    ) -> AsyncGenerator[DocumentInfo]:
         """Yield the documents a caller may see, by ascending id."""
         return self._pages(make_scope(principals, Filters(sources, None, metadata)))
 
-    async def _pages(self, scope: Scope) -> AsyncIterator[DocumentInfo]:
+    async def _pages(self, scope: Scope) -> AsyncGenerator[DocumentInfo]:
         opened = await self._open()
         after = -1
         while True:
@@ -349,6 +377,15 @@ class AsyncEngine:
         """
         opened = await self._open()
         return await maintain.maintain(opened.store, rebuild, reorder, step, progress)
+
+    def _on(self, store: AsyncStore, embedder: Embedder, settings: Settings) -> AsyncEngine:
+        """Return an engine like this one, at work in a transaction that is open already."""
+        other = AsyncEngine(self._url, self._data_dir, embedder, settings)
+        other._opened = _Opened(other, store, None, [])
+        return other
+
+    async def _store(self) -> AsyncStore:
+        return (await self._open()).store
 
     async def inspect(self) -> DatabaseFacts:
         """Gather what there is to know about the database, changing nothing: not even missing tables are made."""

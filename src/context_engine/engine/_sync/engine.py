@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -29,6 +29,7 @@ from context_engine.db.threads import in_thread
 from context_engine.diagnostics.facts import DatabaseFacts
 from context_engine.engine import arguments
 from context_engine.engine._sync.acls import AccessClasses
+from context_engine.engine._sync.administration import Administration
 from context_engine.engine._sync.ingest import Ingestor
 from context_engine.engine._sync.search import Searcher, SearchRequest
 from context_engine.engine.embedded import start_embedded
@@ -36,6 +37,7 @@ from context_engine.errors import InputError, NotFound, ProviderError, StoreErro
 from context_engine.model import (
     ACL,
     AclLike,
+    Chunk,
     Count,
     Document,
     DocumentInfo,
@@ -56,7 +58,7 @@ from context_engine.text.analyse import Analyser
 _PAGE = 500
 
 
-class Engine:
+class Engine(Administration):
     """Permission-aware hybrid retrieval over one database.
 
     Opens at the first call, or as a context manager; close it to give its connections back. One engine serves many
@@ -242,17 +244,43 @@ class Engine:
         chunks = tuple(row[5] for row in rows if row[5] is not None)
         return StoredDocument(*rows[0][:5], text="".join(chunks), chunks=chunks)
 
+    def neighbours(
+        self, document_id: int, position: int, *, principals: Principals, before: int = 1, after: int = 1
+    ) -> tuple[Chunk, ...]:
+        """Fetch the chunks around a place in a document, in reading order, the one at the place among them.
+
+        Args:
+            document_id: the document.
+            position: the place, from 0, as in `Hit.position`.
+            principals: who asks.
+            before: how many chunks before it, from 0 to 1,000.
+            after: how many after it, from 0 to 1,000.
+
+        Raises:
+            NotFound: when there is no such document, or it is not this caller's.
+        """
+        scope = make_scope(principals)
+        window = arguments.window(position, before, after)
+        params = {"document_id": check_document_id(document_id), **window}
+        opened = self._open()
+        with opened.store.read() as transaction:
+            [(visible,)] = transaction.run(resolve_scope(scope))
+            [rows] = transaction.run(compose("read/neighbours", Visibility(scope, *visible), params))
+        if not rows:
+            raise NotFound
+        return tuple(Chunk(*row) for row in rows if row[0] is not None)
+
     def list_documents(
         self,
         *,
         principals: Principals,
         sources: Sequence[str] | None = None,
         metadata: Mapping[str, Any] | None = None,
-    ) -> Iterator[DocumentInfo]:
+    ) -> Generator[DocumentInfo]:
         """Yield the documents a caller may see, by ascending id."""
         return self._pages(make_scope(principals, Filters(sources, None, metadata)))
 
-    def _pages(self, scope: Scope) -> Iterator[DocumentInfo]:
+    def _pages(self, scope: Scope) -> Generator[DocumentInfo]:
         opened = self._open()
         after = -1
         while True:
@@ -350,6 +378,15 @@ class Engine:
         """
         opened = self._open()
         return maintain.maintain(opened.store, rebuild, reorder, step, progress)
+
+    def _on(self, store: Store, embedder: Embedder, settings: Settings) -> Engine:
+        """Return an engine like this one, at work in a transaction that is open already."""
+        other = Engine(self._url, self._data_dir, embedder, settings)
+        other._opened = _Opened(other, store, None, [])
+        return other
+
+    def _store(self) -> Store:
+        return (self._open()).store
 
     def inspect(self) -> DatabaseFacts:
         """Gather what there is to know about the database, changing nothing: not even missing tables are made."""
