@@ -195,19 +195,23 @@ class Probe:
 
 
 def plan_probe(caller: Sequence[str], random: Random) -> Probe:
-    """Make canaries with words that nothing else holds, some of them shared with the bait, some one slip away."""
+    """Make canaries with words that nothing else holds, some of them shared with the bait, some one slip away.
+
+    Every rule and every word in them is new: what is not stored yet can make no other writer wait.
+    """
     token, shared, only = (_unique(random) for _ in range(3))
     near, name = slip(shared, random), _unique(random)
     source, other = f"context-engine-verify-{token}", f"context-engine-verify:{token}"
+    own = [*caller, f"{other}:reader"]
     rules: list[AclLike] = [
-        [],
         [other],
+        ACL(allow=[], require=[other]),
         ACL(allow=PUBLIC, require=[other]),
+        ACL(allow=own, require=[other]),
         Policy(source),
-        ACL(allow=list(caller) or PUBLIC, require=[other]),
-        *([ACL(allow=PUBLIC, deny=[caller[0]]), ACL(allow=list(caller), deny=[caller[-1]])] if caller else []),
+        *([ACL(allow=PUBLIC, deny=[caller[0], other]), ACL(allow=own, deny=[caller[-1], other])] if caller else []),
     ]
-    texts = [f"{shared} {shared} {only}", f"{only} {near}", f"the {shared} report", f"{near} {near} {shared} {only}"]
+    texts = [f"{shared} {shared} {only}", f"{only} {near}", f"{shared} {token}", f"{near} {near} {shared} {only}"]
 
     def plant(texts: Sequence[str], shift: int) -> tuple[Document, ...]:
         return tuple(
@@ -224,10 +228,10 @@ def plan_probe(caller: Sequence[str], random: Random) -> Probe:
         )
 
     bait = Document(
-        text=f"the {shared} stands here, and an ordinary report beside it",
+        text=f"{shared} {_unique(random)} {_unique(random)}",
         external_id="bait",
         source=source,
-        acl=list(caller) or PUBLIC,
+        acl=own if caller else ACL(allow=PUBLIC, deny=[other]),
     )
     questions = (
         shared,
@@ -235,7 +239,7 @@ def plan_probe(caller: Sequence[str], random: Random) -> Probe:
         near,
         slip(only, random),
         slip(near, random),
-        f"{name} {shared} report",
+        f"{name} {shared} {token}",
         f'"{shared} {only}"',
         f"{shared} -{only}",
         f"{name} {shared} {texts[0]}",

@@ -136,6 +136,8 @@ class AsyncStore:
 
     def __init__(self, url: str, settings: StorageSettings) -> None:
         self.settings = settings
+        self.lasting = True
+        """Whether what is written stays, so that upkeep after it is worth the while."""
         self.session_values: tuple[str, str] = ("pg_catalog", "0")
         self._schema = sql.Identifier(settings.schema_name)
         self._vector_schema = sql.Identifier("public")

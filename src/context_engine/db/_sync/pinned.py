@@ -23,7 +23,6 @@ _BEGIN: dict[bool, LiteralString] = {
     True: "BEGIN ISOLATION LEVEL REPEATABLE READ READ WRITE",
 }
 _NO_TIMEOUT = "0"
-_NEVER = 1 << 62
 
 
 class _Step(Transaction):
@@ -43,9 +42,8 @@ class PinnedStore(Store):
 
     def __init__(self, origin: Store, connection: Connection[TupleRow], schema_name: str | None = None) -> None:
         name = schema_name or origin.settings.schema_name
-        # No vector index is built in here: that is long work, and in vain.
-        never = {"schema_name": name, "ann_exact_threshold": _NEVER}
-        super().__init__("", origin.settings.model_copy(update=never))
+        super().__init__("", origin.settings.model_copy(update={"schema_name": name}))
+        self.lasting = False
         self.session_values = origin.session_values
         self._vector_schema = origin._vector_schema
         self._origin_schema = origin._schema
