@@ -73,9 +73,8 @@ def test_verify_without_the_right_to_make_a_schema(cli: Any, stored: Engine, dat
         finally:
             admin.execute(f"DROP OWNED BY {role}")
             admin.execute(f"DROP ROLE {role}")
-    assert result.stderr.splitlines()[-1] == (
-        "error: the database role lacks a privilege that this call needs (config)"
-    )
+    last = result.stderr.splitlines()[-1]
+    assert "verify needs a role that may create a schema" in last and last.endswith("(config)")
 
 
 @pytest.mark.usefixtures("stored")

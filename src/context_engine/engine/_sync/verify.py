@@ -31,7 +31,7 @@ from context_engine.diagnostics.verify import (
     plan_probe,
 )
 from context_engine.engine import arguments
-from context_engine.errors import InputError, NotFound, StoreError
+from context_engine.errors import ConfigError, InputError, NotFound, StoreError
 from context_engine.model import TRUSTED, DocumentInfo, Principals, SearchResult, Trusted, document_id
 from context_engine.models.embedder import Embedder, embed_query
 from context_engine.models.known import KnownQuestions
@@ -51,6 +51,7 @@ _FETCHED: Final = 10
 _MOST_PRINCIPALS: Final = 2_000
 _ATTEMPTS: Final = 3
 _IDS: Final = 1 << 63
+_NEEDS: Final = "verify needs a role that may create a schema and write to the tables, though nothing of it stays"
 _NOT_THERE: Final = document_id("context-engine-verify", "nothing has this id")
 
 
@@ -110,7 +111,10 @@ class Verifier:
         for caller in callers:
             if progress:
                 progress(len(checks), len(callers))
-            checks.append(self._caller(caller, plan, random))
+            try:
+                checks.append(self._caller(caller, plan, random))
+            except ConfigError as error:
+                raise ConfigError(f"{error}: {_NEEDS}") from error
         if progress:
             progress(len(checks), len(callers))
         return VerifyReport(tuple(checks), plan.seed)

@@ -47,6 +47,8 @@ def verify(  # noqa: PLR0913 (an option is an argument)
     """
     if as_ and anonymous:
         raise typer.BadParameter("choose one of --as and --anonymous")
+    if not as_json:
+        say("writes only in transactions that are undone: nobody else sees it, and nothing of it stays", "dim", err)
     given: list[Principals] = [as_ or []] if as_ or anonymous else []
     with options.session_of(context).engine() as engine, _progress() as progress:
         task = progress.add_task("callers", total=None)
