@@ -19,8 +19,8 @@ class Difference:
     """A call whose answer is not the one it must be.
 
     Attributes:
-        call: `fused`, the name of a leg, `count`, `list`, `document`, `neighbours`, or `probe`.
-        asked: the question, or the document's id.
+        call: `fused`, the name of a leg, `filtered`, `count`, `list`, `document`, `neighbours`, or `probe`.
+        asked: the question, the filters, or the document's id.
         what: what differs, in words.
     """
 
@@ -192,6 +192,12 @@ class Probe:
     def ids(self) -> list[int]:
         """The canaries' ids."""
         return [document_id(item.source, item.external_id or "") for item in self.canaries]
+
+    @property
+    def filters(self) -> list[Mapping[str, Any]]:
+        """Filters that the canaries would pass."""
+        metadata = dict(self.canaries[0].metadata)
+        return [{"documents": self.ids}, {"sources": [self.bait.source]}, {"metadata": metadata}]
 
 
 def plan_probe(caller: Sequence[str], random: Random) -> Probe:

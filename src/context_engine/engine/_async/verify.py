@@ -8,7 +8,7 @@ part. The two must not differ by a byte.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from random import Random
@@ -30,6 +30,7 @@ from context_engine.diagnostics.verify import (
     plan_probe,
 )
 from context_engine.engine import arguments
+from context_engine.engine.arguments import SearchOptions
 from context_engine.errors import ConfigError, InputError, NotFound, StoreError
 from context_engine.model import TRUSTED, DocumentInfo, Principals, SearchResult, Trusted, document_id
 from context_engine.models.embedder import Embedder, async_embed_query
@@ -201,9 +202,10 @@ class AsyncVerifier:
         listed = await _list(alone, TRUSTED)
         fetched = [item.id for item in random.sample(listed, min(_FETCHED, len(listed)))]
         ids = [*fetched, *(key for (key,) in hidden), _NOT_THERE]
+        asked = Asked(queries, ids, _filters(listed, ids, random))
         whole = self._attach(store, embedder, self._settings)
-        wanted, _ = await ask(alone, TRUSTED, queries, ids)
-        got, approximate = await ask(whole, list(caller), queries, ids)
+        wanted, _ = await ask(alone, TRUSTED, asked)
+        got, approximate = await ask(whole, list(caller), asked)
         differences = tuple(compare(got, wanted))
         return CallerCheck(caller, documents, chunks, against, len(got), None, approximate, differences)
 
@@ -212,10 +214,10 @@ class AsyncVerifier:
     ) -> tuple[int, list[Difference]]:
         """Plant canaries, change them, take them away; and look each time whether the caller can tell."""
         engine = self._attach(store, KnownQuestions(self._embedder, self._known), self._settings)
-        ids = [*probe.ids, _NOT_THERE]
+        asked = Asked(probe.questions, [*probe.ids, _NOT_THERE], probe.filters)
         await engine.set_policy(*probe.policy)
         await _ingest(engine, [probe.bait])
-        before, _ = await ask(engine, list(caller), probe.questions, ids)
+        before, _ = await ask(engine, list(caller), asked)
         compared = 0
         differences: list[Difference] = []
         for step in ("planted", "changed", "removed"):
@@ -227,7 +229,7 @@ class AsyncVerifier:
                 await engine.set_policy(probe.policy[0], [])
             else:
                 await engine.delete(probe.ids)
-            after, _ = await ask(engine, list(caller), probe.questions, ids)
+            after, _ = await ask(engine, list(caller), asked)
             compared += len(after)
             differences += [
                 Difference("probe", f"{found.call} {found.asked}", f"with canaries {step}: {found.what}")
@@ -269,9 +271,26 @@ async def _put_apart(
     return "copy", documents, chunks
 
 
-async def ask(
-    engine: AsyncEngine, principals: Principals, queries: Sequence[str], documents: Sequence[int]
-) -> tuple[Answers, bool]:
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What both sides are asked: questions, documents by id, and filters for a count and a search each."""
+
+    queries: Sequence[str]
+    documents: Sequence[int]
+    filters: Sequence[Mapping[str, Any]]
+
+
+def _filters(listed: Sequence[DocumentInfo], documents: Sequence[int], random: Random) -> list[Mapping[str, Any]]:
+    """Draw a filter of each kind; the documents are visible, hidden and missing ones."""
+    found: list[Mapping[str, Any]] = [{"documents": list(documents)}]
+    if listed:
+        one = random.choice(listed)
+        found.append({"sources": [one.source]})
+        found += [{"metadata": {key: {"ne": None}}} for key in sorted(one.metadata)[:1]]
+    return found
+
+
+async def ask(engine: AsyncEngine, principals: Principals, asked: Asked) -> tuple[Answers, bool]:
     """Call everything that a caller can call; returns the answers, and whether a vector route was approximate."""
     answers: dict[tuple[str, str], Any] = {}
     approximate = False
@@ -279,14 +298,18 @@ async def ask(
     variants: dict[str, dict[LegName, float] | None] = {"fused": None}
     for leg in legs:
         variants[leg] = {name: float(name == leg) for name in legs}
-    for query in queries:
+    for query in asked.queries:
         for call, weights in variants.items():
-            answer, walked = await _search(engine, principals, query, weights)
-            answers[call, query] = answer
+            answers[call, query], walked = await _search(engine, principals, query, {"weights": weights})
             approximate = approximate or walked
+    for filters in asked.filters:
+        answers["count", repr(filters)] = await engine.count(principals=principals, **filters)
+        for query in asked.queries[:2]:
+            options: SearchOptions = {**filters, "top_k": 50}  # pyright: ignore[reportAssignmentType]
+            answers["filtered", f"{query} {filters}"], _ = await _search(engine, principals, query, options)
     answers["count", ""] = await engine.count(principals=principals)
     answers["list", ""] = await _list(engine, principals)
-    for key in documents:
+    for key in asked.documents:
         try:
             answers["document", str(key)] = await engine.get_document(key, principals=principals)
         except NotFound as error:
@@ -299,13 +322,14 @@ async def ask(
 
 
 async def _search(
-    engine: AsyncEngine, principals: Principals, query: str, weights: dict[LegName, float] | None
+    engine: AsyncEngine, principals: Principals, query: str, options: SearchOptions
 ) -> tuple[SearchResult | str, bool]:
     try:
-        result = await engine.search(query, principals=principals, weights=weights)
+        result = await engine.search(query, principals=principals, **options)
         walked = not result.report.exact
         if walked:
-            result = await engine.search(query, principals=principals, weights=weights, exact=True)
+            exact: SearchOptions = {**options, "exact": True}
+            result = await engine.search(query, principals=principals, **exact)
         return comparable(result), walked
     except StoreError:
         raise

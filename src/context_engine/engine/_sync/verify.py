@@ -9,7 +9,7 @@ part. The two must not differ by a byte.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from random import Random
@@ -31,6 +31,7 @@ from context_engine.diagnostics.verify import (
     plan_probe,
 )
 from context_engine.engine import arguments
+from context_engine.engine.arguments import SearchOptions
 from context_engine.errors import ConfigError, InputError, NotFound, StoreError
 from context_engine.model import TRUSTED, DocumentInfo, Principals, SearchResult, Trusted, document_id
 from context_engine.models.embedder import Embedder, embed_query
@@ -200,19 +201,20 @@ class Verifier:
         listed = _list(alone, TRUSTED)
         fetched = [item.id for item in random.sample(listed, min(_FETCHED, len(listed)))]
         ids = [*fetched, *(key for (key,) in hidden), _NOT_THERE]
+        asked = Asked(queries, ids, _filters(listed, ids, random))
         whole = self._attach(store, embedder, self._settings)
-        wanted, _ = ask(alone, TRUSTED, queries, ids)
-        got, approximate = ask(whole, list(caller), queries, ids)
+        wanted, _ = ask(alone, TRUSTED, asked)
+        got, approximate = ask(whole, list(caller), asked)
         differences = tuple(compare(got, wanted))
         return CallerCheck(caller, documents, chunks, against, len(got), None, approximate, differences)
 
     def _probe(self, store: PinnedStore, caller: tuple[str, ...], probe: Probe) -> tuple[int, list[Difference]]:
         """Plant canaries, change them, take them away; and look each time whether the caller can tell."""
         engine = self._attach(store, KnownQuestions(self._embedder, self._known), self._settings)
-        ids = [*probe.ids, _NOT_THERE]
+        asked = Asked(probe.questions, [*probe.ids, _NOT_THERE], probe.filters)
         engine.set_policy(*probe.policy)
         _ingest(engine, [probe.bait])
-        before, _ = ask(engine, list(caller), probe.questions, ids)
+        before, _ = ask(engine, list(caller), asked)
         compared = 0
         differences: list[Difference] = []
         for step in ("planted", "changed", "removed"):
@@ -224,7 +226,7 @@ class Verifier:
                 engine.set_policy(probe.policy[0], [])
             else:
                 engine.delete(probe.ids)
-            after, _ = ask(engine, list(caller), probe.questions, ids)
+            after, _ = ask(engine, list(caller), asked)
             compared += len(after)
             differences += [
                 Difference("probe", f"{found.call} {found.asked}", f"with canaries {step}: {found.what}")
@@ -266,9 +268,26 @@ def _put_apart(
     return "copy", documents, chunks
 
 
-def ask(
-    engine: Engine, principals: Principals, queries: Sequence[str], documents: Sequence[int]
-) -> tuple[Answers, bool]:
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What both sides are asked: questions, documents by id, and filters for a count and a search each."""
+
+    queries: Sequence[str]
+    documents: Sequence[int]
+    filters: Sequence[Mapping[str, Any]]
+
+
+def _filters(listed: Sequence[DocumentInfo], documents: Sequence[int], random: Random) -> list[Mapping[str, Any]]:
+    """Draw a filter of each kind; the documents are visible, hidden and missing ones."""
+    found: list[Mapping[str, Any]] = [{"documents": list(documents)}]
+    if listed:
+        one = random.choice(listed)
+        found.append({"sources": [one.source]})
+        found += [{"metadata": {key: {"ne": None}}} for key in sorted(one.metadata)[:1]]
+    return found
+
+
+def ask(engine: Engine, principals: Principals, asked: Asked) -> tuple[Answers, bool]:
     """Call everything that a caller can call; returns the answers, and whether a vector route was approximate."""
     answers: dict[tuple[str, str], Any] = {}
     approximate = False
@@ -276,14 +295,18 @@ def ask(
     variants: dict[str, dict[LegName, float] | None] = {"fused": None}
     for leg in legs:
         variants[leg] = {name: float(name == leg) for name in legs}
-    for query in queries:
+    for query in asked.queries:
         for call, weights in variants.items():
-            answer, walked = _search(engine, principals, query, weights)
-            answers[call, query] = answer
+            answers[call, query], walked = _search(engine, principals, query, {"weights": weights})
             approximate = approximate or walked
+    for filters in asked.filters:
+        answers["count", repr(filters)] = engine.count(principals=principals, **filters)
+        for query in asked.queries[:2]:
+            options: SearchOptions = {**filters, "top_k": 50}  # pyright: ignore[reportAssignmentType]
+            answers["filtered", f"{query} {filters}"], _ = _search(engine, principals, query, options)
     answers["count", ""] = engine.count(principals=principals)
     answers["list", ""] = _list(engine, principals)
-    for key in documents:
+    for key in asked.documents:
         try:
             answers["document", str(key)] = engine.get_document(key, principals=principals)
         except NotFound as error:
@@ -296,13 +319,14 @@ def ask(
 
 
 def _search(
-    engine: Engine, principals: Principals, query: str, weights: dict[LegName, float] | None
+    engine: Engine, principals: Principals, query: str, options: SearchOptions
 ) -> tuple[SearchResult | str, bool]:
     try:
-        result = engine.search(query, principals=principals, weights=weights)
+        result = engine.search(query, principals=principals, **options)
         walked = not result.report.exact
         if walked:
-            result = engine.search(query, principals=principals, weights=weights, exact=True)
+            exact: SearchOptions = {**options, "exact": True}
+            result = engine.search(query, principals=principals, **exact)
         return comparable(result), walked
     except StoreError:
         raise
