@@ -20,6 +20,7 @@ RENAMED = {
     "asyncio": "threading",
     "aclosing": "closing",
     "asynccontextmanager": "contextmanager",
+    "AbstractAsyncContextManager": "AbstractContextManager",
     "__aenter__": "__enter__",
     "__aexit__": "__exit__",
     "__aiter__": "__iter__",

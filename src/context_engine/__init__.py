@@ -4,6 +4,8 @@ Hybrid search on PostgreSQL and pgvector, with the caller's permissions inside t
 exactly what a database holding only their documents would return.
 """
 
+from context_engine.diagnostics.explain import Access, ChunkStanding, Diff, DiffRow, Explanation, LegStanding, Readers
+from context_engine.diagnostics.verify import CallerCheck, Difference, VerifyReport
 from context_engine.engine import AsyncEngine, Engine
 from context_engine.errors import (
     ConfigError,
@@ -22,6 +24,7 @@ from context_engine.model import (
     TRUSTED,
     AuditRecord,
     AuditState,
+    Chunk,
     Count,
     Document,
     DocumentInfo,
@@ -45,15 +48,23 @@ __all__ = [
     "ACL",
     "PUBLIC",
     "TRUSTED",
+    "Access",
     "AsyncEngine",
     "AuditRecord",
     "AuditState",
+    "CallerCheck",
+    "Chunk",
+    "ChunkStanding",
     "ConfigError",
     "ContextEngineError",
     "Count",
+    "Diff",
+    "DiffRow",
+    "Difference",
     "Document",
     "DocumentInfo",
     "Engine",
+    "Explanation",
     "Hit",
     "IngestOutcome",
     "IngestReport",
@@ -61,16 +72,19 @@ __all__ = [
     "LegError",
     "LegHit",
     "LegReport",
+    "LegStanding",
     "Maintenance",
     "ModelMismatch",
     "NotFound",
     "Policy",
     "ProviderError",
+    "Readers",
     "SchemaOutOfDate",
     "SearchReport",
     "SearchResult",
     "Settings",
     "StoreError",
     "StoredDocument",
+    "VerifyReport",
     "document_id",
 ]

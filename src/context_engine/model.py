@@ -140,6 +140,15 @@ class StoredDocument(DocumentInfo):
 
 
 @dataclass(frozen=True, slots=True)
+class Chunk:
+    """A part of a stored document; `position` counts from 0."""
+
+    chunk_id: int
+    position: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Count:
     """How many documents and chunks a caller may see."""
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
-from promise import Database
+from promise import COUNTS, Database
 from psycopg import sql
 
 from context_engine.db.embedded import EmbeddedServer
@@ -51,18 +54,49 @@ def visible(new_promise_database: Callable[[], Database]) -> Database:
     return new_promise_database()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Note what a test has compared."""
+    COUNTS.clear()
+    try:
+        return (yield)
+    finally:
+        if "test_promise" in item.nodeid:
+            item.user_properties.extend(COUNTS.items())
+
+
+_OUT = os.environ.get("CONTEXT_ENGINE_PROMISE_OUT")
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print which check saw which mutation."""
-    if terminalreporter.verbosity < 1:
-        return
-    rows = [
-        item
+    """Print which check saw which mutation; of a campaign, write what was compared."""
+    reports = [
+        report
         for report in terminalreporter.getreports("passed") + terminalreporter.getreports("failed")
-        if report.when == "call" and "test_mutations" in report.nodeid
-        for item in report.user_properties
+        if report.when == "call"
     ]
-    if rows:
+    if _OUT:
+        promise = [report for report in reports if "test_promise" in report.nodeid]
+        _write(promise, Path(_OUT), str(terminalreporter.config.getoption("--hypothesis-seed")))
+    rows = [item for report in reports if "mutations" in report.nodeid for item in report.user_properties]
+    if rows and terminalreporter.verbosity >= 1:
         width = max(len(name) for name, _ in rows)
         terminalreporter.section("mutations, and the checks that saw them")
         for name, seen in sorted(rows):
             terminalreporter.write_line(f"{name:<{width}}  {seen or 'NOT SEEN'}")
+
+
+def _write(reports: list[pytest.TestReport], out: Path, seed: str) -> None:
+    tests = [
+        {"test": report.nodeid.split("::")[-1], "held": report.passed, **dict(report.user_properties)}
+        for report in sorted(reports, key=lambda report: report.nodeid)
+    ]
+    totals = Counter[str]()
+    for report in reports:
+        totals.update(dict(report.user_properties))
+    failed = sum(not report.passed for report in reports)
+    out.mkdir(parents=True, exist_ok=True)
+    result = {"seed": seed, **totals, "tests": len(tests), "tests with a difference": failed, "each": tests}
+    (out / "results.json").write_text(json.dumps(result, indent=1) + "\n")
+    rows = "\n".join(f"| {name} | {value:,} |" for name, value in result.items() if isinstance(value, int))
+    (out / "results.md").write_text(f"Seed {seed}.\n\n| what | how many |\n|---|---|\n{rows}\n")

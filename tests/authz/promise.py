@@ -6,6 +6,7 @@ read: that is `compare_databases`. And both must be right: that is `compare_with
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -65,6 +66,10 @@ TOUCHED = {
 EXACT_VARIANTS = [name for name in VARIANTS if name != "ivf"]
 BM25_VARIANTS = ["default", "all", "minmax", "narrow"]
 _CONTENT = ("document", "tally", "word_tally", "lexicon", "acl")
+
+
+COUNTS: Counter[str] = Counter()
+"""What has been compared so far, for the campaign's report."""
 
 
 def settings_of(variant: str) -> Settings:
@@ -203,6 +208,9 @@ def compare_reads(
     for key in [*keys, MISSING]:
         got = outcome(whole.get_document, key, principals=principals)
         yield from _same("get", str(key), got, outcome(alone.get_document, key, principals=TRUSTED))
+        around = outcome(whole.neighbours, key, 1, principals=principals)
+        wanted = outcome(alone.neighbours, key, 1, principals=TRUSTED)
+        yield from _same("neighbours", str(key), around, wanted)
 
 
 def compare_with_oracle(
@@ -230,6 +238,7 @@ def compare_with_oracle(
 
 def _wrong(oracle: Oracle, result: Any, principals: Principals, ask: Ask, weights: Any) -> list[str]:
     """Say what an engine's answer has wrong; no answer is right where the one leg asked for has nothing to go by."""
+    COUNTS["answers compared with the oracle"] += 1
     named = {"principals": principals, "top_k": ask.top_k, "weights": weights, **ask.filters}
     if isinstance(result, SearchResult):
         return oracle.differences(result, ask.query, **named)
@@ -266,6 +275,7 @@ def compare_approximate(
 
 
 def _same(check: str, place: str, got: Any, wanted: Any) -> Iterator[Difference]:
+    COUNTS["answers compared with the visible-only database"] += 1
     if repr(got) == repr(wanted):
         return
     if isinstance(got, dict) and isinstance(wanted, dict):

@@ -80,9 +80,12 @@ class Scenario:
         """Run by themselves the statements whose rows the engine filters again, or asks for by visible ids only."""
         keys = [key_of(document) for document in DOCUMENTS]
         wanted = {"document_ids": keys, "chunk_ids": [chunk_id(key, 0) for key in keys]}
+        facts = {"queries": ["'report'", "'zephyr'"], "match": "'report'", "unwanted": None}
         for name, params in (
             ("read/hydrate", wanted),
             ("legs/visible_words", {"shortest": 3, "longest": 9}),
+            *(("read/sample", {"start": key}) for key in keys),
+            *(("read/chunk_facts", {"document_id": key, **facts}) for key in keys),
         ):
             got = _rows(self.everything.engine(), caller, name, params)
             if got != _rows(alone.engine(), TRUSTED, name, params):

@@ -1,10 +1,11 @@
 """The promise: a caller gets from everything exactly what a database of only their documents would give.
 
-`CONTEXT_ENGINE_PROMISE_CASES=2000` draws that many examples a test, other ones each time.
+`CONTEXT_ENGINE_PROMISE_CASES=2000` draws that many examples in all, other ones with each `--hypothesis-seed`.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -16,6 +17,7 @@ from corpora import TYPOS, VOCABULARY, Ask, World, make_world, worlds
 from hypothesis import event, given, settings
 from promise import (
     BM25_VARIANTS,
+    COUNTS,
     EMBEDDER,
     EXACT_VARIANTS,
     Database,
@@ -37,10 +39,14 @@ from context_engine.testing import oracle as oracle_module
 
 # Read at import: tests see no variable of ours.
 _ASKED = os.environ.get("CONTEXT_ENGINE_PROMISE_CASES")
+_USUAL_IN_ALL = 180
 
 
 def cases(usual: int) -> settings:
-    return settings(max_examples=int(_ASKED), derandomize=False) if _ASKED else settings(max_examples=usual)
+    """Draw so many examples; in a campaign, the same share of those asked for in all."""
+    if not _ASKED:
+        return settings(max_examples=usual)
+    return settings(max_examples=math.ceil(int(_ASKED) * usual / _USUAL_IN_ALL), derandomize=False)
 
 
 def oracle_of(documents: Iterable[Document], policies: dict[str, AclLike], variant: str = "default") -> Oracle:
@@ -68,6 +74,7 @@ def fill_visible(visible: Database, oracle: Oracle, caller: Sequence[str]) -> li
 @cases(40)
 @given(world=worlds())
 def test_nothing_hidden_shows(world: World, everything: Database, visible: Database) -> None:
+    COUNTS["random worlds"] += 1
     everything.fill(world.documents, world.policies)
     readable = fill_visible(visible, oracle_of(world.documents, world.policies), world.caller)
     event(f"sees {'all' if len(readable) == len(world.documents) else 'some' if readable else 'none'}")
@@ -82,6 +89,7 @@ def test_nothing_hidden_shows(world: World, everything: Database, visible: Datab
 @cases(40)
 @given(world=worlds())
 def test_what_shows_is_right(world: World, everything: Database) -> None:
+    COUNTS["random worlds"] += 1
     everything.fill(world.documents, world.policies)
     oracles = {variant: oracle_of(world.documents, world.policies, variant) for variant in pick(BM25_VARIANTS, world)}
     for caller in (world.caller, TRUSTED):
@@ -143,6 +151,7 @@ class Changing:
 def test_changes_leave_nothing_behind(
     few: int, world: World, everything: Database, visible: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    COUNTS["random worlds"] += 1
     monkeypatch.setattr(legs, "_FEW_TO_READ", few)
     changing = Changing(everything, world)
     for change in world.changes:
@@ -165,6 +174,7 @@ def test_changes_leave_nothing_behind(
 def test_the_lexicon_tells_nothing(
     world: World, everything: Database, visible: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    COUNTS["random worlds"] += 1
     # It knows hidden words, and is asked only by who sees many chunks.
     monkeypatch.setattr(legs, "FEW_CHUNKS", 0)
     monkeypatch.setattr(oracle_module, "_ALL_COMPARED", 0)
@@ -195,6 +205,7 @@ def test_many_chunks(everything: Database, visible: Database, monkeypatch: pytes
 def test_what_common_words_bring_is_not_lost(
     world: World, everything: Database, visible: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    COUNTS["random worlds"] += 1
     # A first list of rare words decides which words need not be matched.
     monkeypatch.setattr(legs, "_WORTH_A_PROBE", 0)
     monkeypatch.setattr(legs, "_PROBED", 1)
@@ -218,6 +229,7 @@ def test_the_floor_decides_which_words_are_needed() -> None:
 @cases(20)
 @given(world=worlds())
 def test_the_approximate_route_hides_as_well(world: World, everything: Database) -> None:
+    COUNTS["random worlds"] += 1
     everything.fill(world.documents, world.policies, variant="ivf")
     if world.seed % 3:
         everything.tally_words()

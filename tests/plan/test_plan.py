@@ -89,6 +89,13 @@ STATEMENTS: dict[str, Callable[[Visibility], Statement]] = {
     ),
     "read/document": lambda seen: compose("read/document", seen, {"document_id": IDS[0]}),
     "read/documents": lambda seen: compose("read/documents", seen, {"after": -1, "limit": 500}),
+    "read/neighbours": lambda seen: compose("read/neighbours", seen, {"document_id": IDS[0], "first": 0, "last": 2}),
+    "read/sample": lambda seen: compose("read/sample", seen, {"start": IDS[0]}),
+    "read/chunk_facts": lambda seen: compose(
+        "read/chunk_facts",
+        seen,
+        {"document_id": IDS[0], "queries": ["'report'"], "match": "'report'", "unwanted": "'secret'"},
+    ),
 }
 
 

@@ -1,7 +1,7 @@
 """Check what a caller hands over."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,18 @@ from context_engine.text.clean import clean_text
 
 MAX_TOP_K: Final = 10_000
 MAX_DOCUMENT_IDS: Final = 100_000
+MAX_POSITION: Final = (1 << 31) - 1
+
+
+class SearchOptions(TypedDict, total=False):
+    """The arguments of a search that may be left out."""
+
+    top_k: int
+    sources: Sequence[str] | None
+    documents: Sequence[int] | None
+    metadata: Mapping[str, Any] | None
+    exact: bool
+    weights: Mapping[LegName, float] | None
 
 
 class Server(Protocol):
@@ -58,6 +70,15 @@ def check_top_k(top_k: object) -> None:
     """Check how many hits are asked for."""
     if isinstance(top_k, bool) or not isinstance(top_k, int) or not 1 <= top_k <= MAX_TOP_K:
         raise InputError(f"top_k must be a whole number from 1 to {MAX_TOP_K}")
+
+
+def window(position: object, before: object, after: object) -> dict[str, int]:
+    """Check a place in a document and how far to look around; returns the first and the last position."""
+    for name, value, most in (("position", position, MAX_POSITION), ("before", before, 1000), ("after", after, 1000)):
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+            raise InputError(f"{name} must be a whole number from 0 to {most}")
+    assert isinstance(position, int) and isinstance(before, int) and isinstance(after, int)
+    return {"first": max(position - before, 0), "last": min(position + after, MAX_POSITION)}
 
 
 def merge_weights(defaults: Mapping[LegName, float], given: Mapping[LegName, float] | None) -> dict[LegName, float]:

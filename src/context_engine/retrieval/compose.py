@@ -28,6 +28,9 @@ READS: Final[tuple[LiteralString, ...]] = (
     "read/hydrate",
     "read/document",
     "read/documents",
+    "read/neighbours",
+    "read/sample",
+    "read/chunk_facts",
 )
 """Every statement that reads documents; each is under the plan check."""
 

@@ -62,6 +62,8 @@ async def settle(store: AsyncStore, written: int) -> list[str]:
     """
     much = written >= _ANALYZE_AFTER
     notes: list[str] = []
+    if not store.lasting:
+        return notes
     with _noting(notes, "the tally was not folded"):
         await fold_tally(store)
     with _noting(notes, "new documents were not counted in, which costs time in searches"):

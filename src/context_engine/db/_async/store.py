@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, LiteralString
 
 from psycopg import AsyncConnection, AsyncCursor, sql
@@ -22,8 +22,8 @@ Row = tuple[Any, ...]
 
 _SET: LiteralString = "SELECT set_config(%s, %s, true)"
 _BEGIN_READ: LiteralString = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-_BEGIN_WRITE: LiteralString = "BEGIN ISOLATION LEVEL READ COMMITTED"
-_PREPARE: LiteralString = (
+BEGIN_WRITE: LiteralString = "BEGIN ISOLATION LEVEL READ COMMITTED"
+PREPARE: LiteralString = (
     "SELECT set_config('search_path', %s, true), set_config('plan_cache_mode', 'force_custom_plan', true),"
     " set_config('statement_timeout', %s, true)"
 )
@@ -42,7 +42,7 @@ class AsyncTransaction:
         if not self._begun:
             self._begun = True
             await self._connection.execute(self._begin)
-            await self._connection.execute(_PREPARE, self._store.session_values)
+            await self._connection.execute(PREPARE, self._store.session_values)
 
     async def run(self, *statements: Statement, commit: bool = False) -> list[list[Row]]:
         """Run statements in one round trip, each with its own settings; returns the rows of each.
@@ -136,6 +136,8 @@ class AsyncStore:
 
     def __init__(self, url: str, settings: StorageSettings) -> None:
         self.settings = settings
+        self.lasting = True
+        """Whether what is written stays, so that upkeep after it is worth the while."""
         self.session_values: tuple[str, str] = ("pg_catalog", "0")
         self._schema = sql.Identifier(settings.schema_name)
         self._vector_schema = sql.Identifier("public")
@@ -169,6 +171,10 @@ class AsyncStore:
     async def close(self) -> None:
         """Close every connection."""
         await self._pool.close()
+
+    def connection(self) -> AbstractAsyncContextManager[AsyncConnection[TupleRow]]:
+        """Lend a connection; what was left open on it is undone when it comes back."""
+        return self._pool.connection()
 
     def render(self, text: LiteralString, **parts: sql.Composable) -> bytes:
         """Write the schema's name, and other quoted parts, into a statement."""
@@ -212,7 +218,7 @@ class AsyncStore:
     @asynccontextmanager
     async def write(self) -> AsyncGenerator[AsyncTransaction]:
         """Open a transaction that commits when the block ends well."""
-        async with self._transaction(_BEGIN_WRITE) as transaction:
+        async with self._transaction(BEGIN_WRITE) as transaction:
             yield transaction
 
     @asynccontextmanager

@@ -63,6 +63,8 @@ def settle(store: Store, written: int) -> list[str]:
     """
     much = written >= _ANALYZE_AFTER
     notes: list[str] = []
+    if not store.lasting:
+        return notes
     with _noting(notes, "the tally was not folded"):
         fold_tally(store)
     with _noting(notes, "new documents were not counted in, which costs time in searches"):

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, LiteralString
 
 from psycopg import Connection, Cursor, sql
@@ -23,8 +23,8 @@ Row = tuple[Any, ...]
 
 _SET: LiteralString = "SELECT set_config(%s, %s, true)"
 _BEGIN_READ: LiteralString = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-_BEGIN_WRITE: LiteralString = "BEGIN ISOLATION LEVEL READ COMMITTED"
-_PREPARE: LiteralString = (
+BEGIN_WRITE: LiteralString = "BEGIN ISOLATION LEVEL READ COMMITTED"
+PREPARE: LiteralString = (
     "SELECT set_config('search_path', %s, true), set_config('plan_cache_mode', 'force_custom_plan', true),"
     " set_config('statement_timeout', %s, true)"
 )
@@ -43,7 +43,7 @@ class Transaction:
         if not self._begun:
             self._begun = True
             self._connection.execute(self._begin)
-            self._connection.execute(_PREPARE, self._store.session_values)
+            self._connection.execute(PREPARE, self._store.session_values)
 
     def run(self, *statements: Statement, commit: bool = False) -> list[list[Row]]:
         """Run statements in one round trip, each with its own settings; returns the rows of each.
@@ -137,6 +137,8 @@ class Store:
 
     def __init__(self, url: str, settings: StorageSettings) -> None:
         self.settings = settings
+        self.lasting = True
+        """Whether what is written stays, so that upkeep after it is worth the while."""
         self.session_values: tuple[str, str] = ("pg_catalog", "0")
         self._schema = sql.Identifier(settings.schema_name)
         self._vector_schema = sql.Identifier("public")
@@ -170,6 +172,10 @@ class Store:
     def close(self) -> None:
         """Close every connection."""
         self._pool.close()
+
+    def connection(self) -> AbstractContextManager[Connection[TupleRow]]:
+        """Lend a connection; what was left open on it is undone when it comes back."""
+        return self._pool.connection()
 
     def render(self, text: LiteralString, **parts: sql.Composable) -> bytes:
         """Write the schema's name, and other quoted parts, into a statement."""
@@ -213,7 +219,7 @@ class Store:
     @contextmanager
     def write(self) -> Generator[Transaction]:
         """Open a transaction that commits when the block ends well."""
-        with self._transaction(_BEGIN_WRITE) as transaction:
+        with self._transaction(BEGIN_WRITE) as transaction:
             yield transaction
 
     @contextmanager

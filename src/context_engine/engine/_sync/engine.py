@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -30,6 +30,7 @@ from context_engine.db.threads import in_thread
 from context_engine.diagnostics.facts import DatabaseFacts
 from context_engine.engine import arguments
 from context_engine.engine._sync.acls import AccessClasses
+from context_engine.engine._sync.administration import Administration
 from context_engine.engine._sync.audit import Audit
 from context_engine.engine._sync.ingest import Ingestor
 from context_engine.engine._sync.search import Searcher, SearchRequest
@@ -39,6 +40,7 @@ from context_engine.errors import InputError, NotFound, ProviderError, StoreErro
 from context_engine.model import (
     ACL,
     AclLike,
+    Chunk,
     Count,
     Document,
     DocumentInfo,
@@ -53,13 +55,13 @@ from context_engine.models.embedder import Embedder, as_embedder, embed_query
 from context_engine.names import LegName, Progress
 from context_engine.retrieval.compose import Visibility, compose, resolve_scope
 from context_engine.retrieval.query import read_question
-from context_engine.settings import Settings
+from context_engine.settings import AuditSettings, Settings
 from context_engine.text.analyse import Analyser
 
 _PAGE = 500
 
 
-class Engine:
+class Engine(Administration):
     """Permission-aware hybrid retrieval over one database.
 
     Opens at the first call, or as a context manager; close it to give its connections back. One engine serves many
@@ -260,17 +262,47 @@ class Engine:
             answer.take_documents([document])
         return document
 
+    def neighbours(
+        self, document_id: int, position: int, *, principals: Principals, before: int = 1, after: int = 1
+    ) -> tuple[Chunk, ...]:
+        """Fetch the chunks around a place in a document, in reading order, the one at the place among them.
+
+        Args:
+            document_id: the document.
+            position: the place, from 0, as in `Hit.position`.
+            principals: who asks.
+            before: how many chunks before it, from 0 to 1,000.
+            after: how many after it, from 0 to 1,000.
+
+        Raises:
+            NotFound: when there is no such document, or it is not this caller's.
+        """
+        scope = make_scope(principals)
+        window = arguments.window(position, before, after)
+        params = {"document_id": check_document_id(document_id), **window}
+        opened = self._open()
+        with opened.trail.record("get", scope, document=document_id, window=window) as answer:
+            with opened.store.read() as transaction:
+                [(visible,)] = transaction.run(resolve_scope(scope))
+                [rows] = transaction.run(compose("read/neighbours", Visibility(scope, *visible), params))
+            if not rows:
+                raise NotFound
+            chunks = tuple(Chunk(*row) for row in rows if row[0] is not None)
+            answer.document_ids = (document_id,)
+            answer.chunk_ids = tuple(chunk.chunk_id for chunk in chunks)
+        return chunks
+
     def list_documents(
         self,
         *,
         principals: Principals,
         sources: Sequence[str] | None = None,
         metadata: Mapping[str, Any] | None = None,
-    ) -> Iterator[DocumentInfo]:
+    ) -> Generator[DocumentInfo]:
         """Yield the documents a caller may see, by ascending id."""
         return self._pages(make_scope(principals, Filters(sources, None, metadata)))
 
-    def _pages(self, scope: Scope) -> Iterator[DocumentInfo]:
+    def _pages(self, scope: Scope) -> Generator[DocumentInfo]:
         opened = self._open()
         after = -1
         while True:
@@ -395,6 +427,16 @@ class Engine:
         if undo:
             return hardening.undo(opened.store)
         return hardening.harden(opened.store, names[0], names[1] if len(names) > 1 else None, leakproof)
+
+    def _on(self, store: Store, embedder: Embedder, settings: Settings) -> Engine:
+        """Return an engine like this one, at work in a transaction that is open already."""
+        other = Engine(self._url, self._data_dir, embedder, settings)
+        silent = settings.model_copy(update={"audit": AuditSettings()})  # no call of a user's
+        other._opened = _Opened(other, store, None, [], AuditTrail("", silent, None))
+        return other
+
+    def _store(self) -> Store:
+        return (self._open()).store
 
     def inspect(self) -> DatabaseFacts:
         """Gather what there is to know about the database, changing nothing: not even missing tables are made."""

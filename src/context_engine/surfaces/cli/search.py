@@ -18,7 +18,7 @@ from context_engine.text.analyse import Analyser
 
 _WORD: Final = re.compile(r"\w+(?:['’./_-]\w+)*")
 _BEFORE: Final = 40
-_METADATA: Final = (
+METADATA: Final = (
     'Only documents with this value; repeatable. VALUE may be JSON: 2020, true, ["a", "b"] for any of them, '
     '{"gte": 2020} to compare.'
 )
@@ -32,7 +32,7 @@ def search(  # noqa: PLR0913 (an option is an argument)
     trusted: options.Trusted = False,
     top_k: Annotated[int, typer.Option("--top-k", metavar="N", help="How many hits at most.")] = 10,
     sources: options.Sources = None,
-    metadata: Annotated[options.Words, typer.Option(metavar="KEY=VALUE", help=_METADATA)] = None,
+    metadata: Annotated[options.Words, typer.Option(metavar="KEY=VALUE", help=METADATA)] = None,
     exact: Annotated[bool, typer.Option("--exact", help="Scan every visible vector, however many there are.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -48,7 +48,7 @@ def search(  # noqa: PLR0913 (an option is an argument)
         search "launch date" --anonymous --source handbook --metadata area=public
         search AX-4410-B --trusted --top-k 3 --json
     """
-    who, wanted = options.caller(as_, anonymous, trusted), _metadata(metadata or [])
+    who, wanted = options.caller(as_, anonymous, trusted), read_metadata(metadata or [])
     with options.session_of(context).engine() as engine:
         result = engine.search(
             query, principals=who, top_k=top_k, sources=sources or None, metadata=wanted, exact=exact
@@ -63,7 +63,8 @@ def search(  # noqa: PLR0913 (an option is an argument)
         _show(query, result, engine.settings)
 
 
-def _metadata(pairs: list[str]) -> dict[str, Any] | None:
+def read_metadata(pairs: list[str]) -> dict[str, Any] | None:
+    """Read metadata filters from KEY=VALUE pairs; a value that is JSON is taken as such."""
     found: dict[str, Any] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
