@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 from context_engine import ContextEngineError, __version__
 from context_engine.surfaces.cli.doctor import doctor
 from context_engine.surfaces.cli.documents import delete, documents, list_policies, set_acl, set_policy, show_acl
+from context_engine.surfaces.cli.exposure import check_acl_exposure
 from context_engine.surfaces.cli.ingest import ingest
 from context_engine.surfaces.cli.maintain import maintain
 from context_engine.surfaces.cli.options import session_of
@@ -107,13 +108,18 @@ def migrate(context: typer.Context) -> None:
 def _add(to: typer.Typer, *commands: FunctionType) -> None:
     """Add commands, named by the first word of their functions."""
     for command in commands:
-        text, epilog = _help_and_epilog(command.__doc__ or "")
-        to.command(command.__name__.split("_")[0], help=text, epilog=epilog)(command)
+        _add_as(to, command.__name__.split("_")[0], command)
+
+
+def _add_as(to: typer.Typer, name: str, command: FunctionType) -> None:
+    text, epilog = _help_and_epilog(command.__doc__ or "")
+    to.command(name, help=text, epilog=epilog)(command)
 
 
 _help, _epilog = _help_and_epilog(_global_options.__doc__ or "")
 app.callback(help=_help, epilog=_epilog)(_global_options)
 _add(app, migrate, ingest, search, documents, delete, doctor, maintain)
+_add_as(app, "check-acl-exposure", check_acl_exposure)
 app.add_typer(acl := typer.Typer(help="Show or change who may read a document.", no_args_is_help=True), name="acl")
 _add(acl, show_acl, set_acl)
 app.add_typer(policy := typer.Typer(help=_POLICY, no_args_is_help=True), name="policy")
