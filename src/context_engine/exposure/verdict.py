@@ -10,6 +10,11 @@ from context_engine.exposure.model import Caller, Figures, Finding, Level, Quest
 from context_engine.exposure.statistics import at_most, interval, pool
 
 ASKED: Final[tuple[QuestionKind, ...]] = ("own", "others", "given")
+_ABOUT: Final[dict[QuestionKind, str]] = {
+    "own": "questions near the caller's rows",
+    "others": "questions near other rows",
+    "given": "the given questions",
+}
 GOOD_RECALL: Final = 0.99
 _SLIGHT: Final = 0.95
 _SEVERE: Final = 0.5
@@ -163,6 +168,7 @@ def _planner_luck(report: Report, measured: Sequence[Caller]) -> Iterator[Findin
 
 
 def _filter_after(report: Report, measured: Sequence[Caller]) -> Iterator[Finding]:
+    """Tell what an application would get that searches first and filters afterwards."""
     told: list[str] = []
     worst: Figures | None = None
     for name in report.methods:
@@ -174,35 +180,39 @@ def _filter_after(report: Report, measured: Sequence[Caller]) -> Iterator[Findin
                 worst = worst if worst and worst.recall <= figures.recall else figures
     if worst and worst.lossy:
         what = "An application that filters after the search would get, fetching " + "; ".join(told) + "."
-        yield Finding(level_of(worst), what)
+        yield Finding(level_of(worst), what, _fix(replace(report, method="after-1x"), measured))
 
 
 def _layout(report: Report, measured: Sequence[Caller]) -> Iterator[Finding]:
-    """Say how much of the loss the shape of the permissions causes."""
-    told: list[str] = []
-    for name in ("after-10x", "forced"):
-        pairs = [
-            (pooled(caller, name), caller.figures["random"][name])
-            for caller in measured
-            if name in caller.figures.get("random", {}) and pooled(caller, name).questions
-        ]
-        now, random = pool([pair[0] for pair in pairs]), pool([pair[1] for pair in pairs])
-        if now.questions and random.questions and random.recall > now.recall + _TELLING:
-            share = (random.recall - now.recall) / (1 - now.recall)
-            title = report.methods[name]
-            told.append(f"{title}: recall {random.recall:.2f} in place of {now.recall:.2f}, {share:.0%} of the loss")
-        elif now.questions and random.questions and now.lossy:
-            title = report.methods[name]
-            told.append(f"{title}: recall {random.recall:.2f} and not {now.recall:.2f}, so the shape costs nothing")
+    """Say how much of the loss the shape of the permissions causes, for each kind of question."""
     lifts = sorted(lift for caller in measured if (lift := caller.layout.lift) is not None)
-    if told and lifts:
-        middle = lifts[len(lifts) // 2]
-        what = (
-            f"Shape of the permissions: around one of their own rows callers see {middle:.1f} times as many of the "
-            "nearest rows as a random set of the same size would (median). A random layout would have shown "
-            f"{'; '.join(told)}."
+    told: list[str] = []
+    costs = False
+    for kind in ASKED:
+        for name in ("after-10x", "after-10x-ef", "forced", "iterative"):
+            pairs = [
+                (caller.figures[kind][name], caller.figures["random"][name])
+                for caller in measured
+                if name in caller.figures.get(kind, {}) and name in caller.figures.get("random", {})
+            ]
+            now, random = pool([pair[0] for pair in pairs]), pool([pair[1] for pair in pairs])
+            if not now.questions or not random.questions or abs(random.recall - now.recall) <= _TELLING:
+                continue
+            said = f"{report.methods[name]}, {_ABOUT[kind]}: {now.recall:.2f}, at random {random.recall:.2f}"
+            if random.recall > now.recall:
+                costs = True
+                said += f" ({(random.recall - now.recall) / (1 - now.recall):.0%} of the loss is due to the shape)"
+            told.append(said)
+    if not told:
+        return
+    what = "Shape of the permissions: "
+    if lifts:
+        what += (
+            f"of the rows nearest to one of their own, callers see {lifts[len(lifts) // 2]:.1f} times as many as they "
+            "would of a random set of the same size (median). "
         )
-        yield Finding("no gap" if "of the loss" not in what else "slight", what)
+    what += f"Recall as it is, and with the same shares spread at random: {'; '.join(told)}."
+    yield Finding("slight" if costs else "no gap", what)
 
 
 def _setup(report: Report) -> Iterator[Finding]:

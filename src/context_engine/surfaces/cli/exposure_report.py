@@ -73,6 +73,10 @@ def _cell(figures: Figures | None) -> Text:
     return plain(recall + empty, style)
 
 
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{share:.1%}"
+
+
 def _share(caller: Caller) -> str:
     return f"{caller.share:.3%}" if caller.share < 0.001 else f"{caller.share:.2%}"
 
@@ -94,12 +98,13 @@ def _callers(report: Report) -> None:
     rows: list[list[str | Text]] = []
     for caller in report.callers:
         finding, layout = report.findings[caller.label], caller.layout
-        lift = "–" if layout.lift is None else f"{layout.lift:.1f}×"
+        near = [_percent(layout.near_own), _percent(layout.near_others), _percent(layout.expected)]
         alike = f"{caller.alike:,}" if caller.alike > 1 else "–"
         plan = f"{caller.plan} {caller.plan_index or ''}".strip()
         words = plain(f"{finding.level}: {finding.what}", _STYLES[finding.level])
-        rows.append([caller.label, f"{caller.visible:,}", alike, plan, lift, words])
-    out.print(table("caller", "rows", "others alike", "plan today", "clustered", "judgement", rows=rows))
+        rows.append([caller.label, f"{caller.visible:,}", alike, plan, *near, words])
+    columns = ("caller", "rows", "alike", "plan today", "near own", "near others", "random", "judgement")
+    out.print(table(*columns, rows=rows))
     for caller in report.callers:
         if fix := report.findings[caller.label].fix:
             say(f"{caller.label} → {fix}", "dim")
