@@ -35,7 +35,7 @@ class Expected:
     empty: float
 
 
-def make_world(rows: int = 240, seed: int = 7) -> World:
+def make_world(rows: int = 120, seed: int = 7) -> World:
     """Groups: `half` in one half of the clusters, `tight` in one of them, `some` anywhere, `one` is one row."""
     rng = np.random.default_rng(seed)
     cluster = rng.integers(0, 6, rows)

@@ -83,7 +83,8 @@ def test_the_forced_index_beside_the_same_statement(fill: Callable[..., str], in
         assert figures["after-10x"].recall == pytest.approx(np.mean(recalls["after-10x"]))
 
 
-def test_the_layout_beside_the_oracle(world: World, fill: Callable[..., str]) -> None:
+def test_the_layout_beside_the_oracle(fill: Callable[..., str]) -> None:
+    world = make_world(240)
     report = run(fill(world), top_k=K, samples=5, callers=(("tight",), ("some",)))
     tight, some = caller(report, "tight").layout, caller(report, "some").layout
     visible = world.visible("tight")

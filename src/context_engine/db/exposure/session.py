@@ -87,10 +87,12 @@ class Snapshot:
             Timeout: it ran into the statement timeout.
             ContextEngineError: the database refused it.
         """
-        self._connection.execute("SAVEPOINT asked")
+        set_all = (
+            sql.SQL("; SET LOCAL {} = {}").format(sql.Identifier(*name.split(".")), sql.Literal(value))
+            for name, value in (settings or {}).items()
+        )
+        self._connection.execute(sql.SQL("SAVEPOINT asked") + sql.Composed(set_all))
         try:
-            for name, value in (settings or {}).items():
-                self._connection.execute(_SET, (name, value))
             started = time.perf_counter()
             rows = self._connection.execute(statement, params or {}).fetchall()
             return Timed(rows, (time.perf_counter() - started) * 1000)
