@@ -112,7 +112,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A set of ACL values that a caller could hold; `rows` as counted, `alike` values have as many rows."""
+    """A set of ACL values that a caller could hold; `rows` as counted; `alike` values have as many rows."""
 
     values: tuple[str, ...]
     rows: int

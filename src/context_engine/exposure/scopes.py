@@ -11,9 +11,10 @@ from context_engine.exposure.model import Candidate
 def choose_scopes(candidates: Sequence[Candidate], most: int) -> list[Candidate]:
     """Take at most `most` candidates, spread evenly over the logarithm of their rows; widest first.
 
-    Of those equally near to a step the one with more alike is taken, as it stands for more callers.
+    Of those equally near to a step the one with more alike is taken, as it stands for more callers. Candidates with as
+    many rows are taken in the order they come.
     """
-    left = sorted((each for each in candidates if each.rows > 0), key=lambda each: (each.rows, each.values))
+    left = sorted((each for each in candidates if each.rows > 0), key=lambda each: each.rows)
     if len(left) <= most:
         return left[::-1]
     low, high = math.log(left[0].rows), math.log(left[-1].rows)

@@ -123,7 +123,7 @@ class _Measurement:
         """Measure all callers and judge."""
         request, target = self._request, self._target
         totals, candidates, served_by = self._look()
-        acl_values = sum(candidate.alike for candidate in candidates)
+        acl_values = sum({candidate.rows: candidate.alike for candidate in candidates}.values())
         chosen = [Candidate(values, 0) for values in request.callers] or choose_scopes(candidates, request.max_scopes)
         if not chosen:
             raise InputError(f"no row of {target.table.title} has a value in {target.acl.title}: nobody to measure for")

@@ -1,0 +1,76 @@
+"""A Context Engine database: the engine's own statements are measured, and its searches lose nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from exposure_world import caller
+
+from context_engine import ACL, PUBLIC, Document, InputError, Settings
+from context_engine.db.exposure.measure import Request, measure
+from context_engine.exposure.model import Report
+
+WORDS = "laser seal recall budget notice pay lease badge server plan".split()
+
+
+def fill(new_engine: Callable[..., Any], url: str, documents: int, **sections: Any) -> None:
+    engine = new_engine(url, **sections)
+    made = [
+        Document(
+            text=f"{WORDS[n % 10]} {WORDS[n % 7]} number {n}",
+            external_id=str(n),
+            acl=PUBLIC if n % 50 == 0 else ACL([f"group:{n % 3}"], deny=["user:bo"] if n % 2 else []),
+        )
+        for n in range(documents)
+    ]
+    assert not engine.ingest(made).failed
+
+
+def measured(url: str, settings: Settings | None = None, **request: Any) -> Report:
+    return measure(url, Request(**{"show_acl": True, "samples": 5, **request}), settings or Settings())
+
+
+def test_nothing_but_the_url_is_needed(new_engine: Any, database_url: str) -> None:
+    fill(new_engine, database_url, 300)
+    report = measured(database_url)
+    assert report.target.preset == "context-engine" and report.target.index is None
+    assert report.method == "routed" and report.acl_values == 3
+    assert {each.values for each in report.callers} == {("group:0",), ("group:1",), ("group:2",)}
+    for each in report.callers:
+        principal = each.values[0] if each.values else ""
+        visible = sum(n % 50 == 0 or f"group:{n % 3}" == principal for n in range(300))
+        assert each.visible == visible and each.routed_exact
+        for kind in ("own", "others"):
+            assert each.figures[kind]["routed"].recall == 1
+            assert each.figures[kind]["planned"].recall == 1
+            assert each.figures[kind]["routed"].questions == 5
+    assert report.verdict[0].level == "no gap" and "rule of three" in report.verdict[0].what
+    assert report.filter_index == "embedding_by_acl"
+
+
+def test_given_principals_are_one_caller_as_in_a_search(new_engine: Any, database_url: str) -> None:
+    fill(new_engine, database_url, 300)
+    report = measured(database_url, callers=(("group:1", "user:bo"), ("user:stranger",)))
+    bo = caller(report, "group:1", "user:bo")
+    assert bo.visible == sum(n % 50 == 0 or (n % 3 == 1 and n % 2 == 0) for n in range(300))
+    assert caller(report, "user:stranger").visible == 6, "the public ones"
+
+
+def test_with_an_index_the_walk_is_what_a_search_does(new_engine: Any, database_url: str) -> None:
+    threshold = {"ann_exact_threshold": 120}
+    fill(new_engine, database_url, 900, storage=threshold)
+    settings = Settings(storage={"ann_exact_threshold": 120})
+    report = measured(database_url, settings, callers=(("group:0",), ("nobody",)))
+    assert report.target.index and report.target.index.name == "embedding_hnsw"
+    wide, narrow = caller(report, "group:0"), caller(report, "nobody")
+    assert not wide.routed_exact and narrow.routed_exact
+    assert {"forced", "iterative"} <= set(wide.figures["own"])
+    assert narrow.figures["others"]["routed"].recall == 1
+    assert wide.figures["own"]["routed"].recall > 0.9
+
+
+def test_an_empty_database_is_an_error_that_says_so(database_url: str) -> None:
+    with pytest.raises(InputError, match="empty: ingest documents first"):
+        measured(database_url)
