@@ -186,11 +186,12 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is said of one caller, or of all: how bad, in words, and what to do."""
+    """What is said of one caller, or of all: how bad, in words, what to do, and what was measured of that."""
 
     level: Level
     what: str
     fix: str | None = None
+    backing: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

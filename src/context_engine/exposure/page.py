@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Final
 
-from context_engine.exposure.model import Caller, Figures, QuestionKind, Report
+from context_engine.exposure.model import Caller, Figures, Finding, QuestionKind, Report
 from context_engine.exposure.plot import Line, legend, share_plot
 from context_engine.exposure.verdict import ASKED, pooled
 
@@ -44,7 +44,7 @@ def page(report: Report) -> str:
         f"<h1>Are searches on {escape(target.table.title)} losing results to permissions?</h1>",
         f"<p>{escape(subject(report))}</p>",
         "<h2>Verdict</h2>",
-        *(_finding(finding.level, finding.what, finding.fix) for finding in report.verdict),
+        *(_finding(finding) for finding in report.verdict),
         f"<h2>Plots</h2>{legend(list(report.methods.values()))}",
         f'<div class="plots">{"".join(_plots(report, kinds))}</div>',
         "<h2>Callers</h2>",
@@ -80,15 +80,21 @@ def reading(report: Report) -> tuple[str, ...]:
         "recall is the share of the exact best rows that came back, the exact answer taken in the same snapshot; the "
         "row that a question was drawn from is left out of both",
         *([f"hnsw.ef_search is {ef} where a way does not say otherwise"] if ef is not None else []),
+        "alike: how many ACL values open as many rows as this one",
         "near own, near others: the caller's share of the rows nearest to one of its own, and to one of the others'; "
         "a random set has its plain share in both",
         "latency is what this client waited, one question at a time, after the exact answer had read the same rows",
     )
 
 
-def _finding(level: str, what: str, fix: str | None) -> str:
-    advice = f'<div class="fix">{escape(fix)}</div>' if fix else ""
-    return f'<div class="finding {level.replace(" ", "-")}">{escape(what)}{advice}</div>'
+def _finding(finding: Finding) -> str:
+    advice = f'<div class="fix">{escape(_fix(finding))}</div>' if finding.fix else ""
+    level = finding.level.replace(" ", "-")
+    return f'<div class="finding {level}">{escape(finding.what)}{advice}</div>'
+
+
+def _fix(finding: Finding) -> str:
+    return f"{finding.fix or ''}" + (f" ({finding.backing})" if finding.backing else "")
 
 
 def _plots(report: Report, kinds: Sequence[QuestionKind]) -> Iterable[str]:
@@ -124,7 +130,7 @@ def _callers_table(report: Report) -> str:
         numbers = "".join(f"<td>{text}</td>" for text in (f"{caller.visible:,}", f"{caller.share:.3%}"))
         cells = [f"<td>{escape(caller.label)}</td>", numbers, f'<td class="text">{escape(plan)}</td>']
         cells += [f"<td>{text}</td>" for text in near]
-        texts = (f"{finding.level}: {finding.what}", finding.fix or "")
+        texts = (f"{finding.level}: {finding.what}", _fix(finding))
         rows.append("".join([*cells, *(f'<td class="text">{escape(text)}</td>' for text in texts)]))
     return _table(head, rows)
 

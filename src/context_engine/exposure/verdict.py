@@ -63,11 +63,11 @@ def _judge_caller(report: Report, caller: Caller) -> Finding:
     parts = [f"recall {figures.recall:.2f}", f"{figures.lossy} of {figures.questions} questions lost rows"]
     if figures.short:
         parts.append(f"{figures.short:.0%} came short, {figures.empty:.0%} empty")
-    return Finding(level, ", ".join(parts), _fix(report, [caller]))
+    return Finding(level, ", ".join(parts), *_fix(report, [caller]))
 
 
-def _fix(report: Report, callers: Sequence[Caller]) -> str | None:
-    """Name the way that finds most for these callers, the fastest of those that find all."""
+def _fix(report: Report, callers: Sequence[Caller]) -> tuple[str | None, str | None]:
+    """Name the way that finds most for these callers, the fastest of those that find all, and what it did."""
     offered: list[tuple[bool, float, float, str]] = []
     for name in report.methods:
         if name == report.method or (name.startswith("after") and not report.method.startswith("after")):
@@ -81,10 +81,10 @@ def _fix(report: Report, callers: Sequence[Caller]) -> str | None:
         offer for offer in offered if offer[2] > now.recall + _TELLING or (not offer[0] and offer[2] > now.recall)
     ]
     if not better:
-        return None
+        return None, None
     name = min(better)[3]
     figures = pool([pooled(caller, name) for caller in callers])
-    return f"{_advice(report, callers, name)} (measured: recall {figures.recall:.2f}, p50 {figures.p50_ms:.1f} ms)"
+    return _advice(report, callers, name), f"measured: recall {figures.recall:.2f}, p50 {figures.p50_ms:.1f} ms"
 
 
 def _advice(report: Report, callers: Sequence[Caller], name: str) -> str:
@@ -128,22 +128,26 @@ def _headline(report: Report, measured: Sequence[Caller]) -> Finding:
     if not losing:
         return Finding(
             "no gap",
-            f"No gap ({title}): none of {total.questions} questions of {len(measured)} callers lost a row. With 95 % "
+            f"None of {total.questions} questions of {_callers(len(measured))} lost a row ({title}). With 95 % "
             f"confidence at most {at_most(total.questions):.1%} of questions like these lose one (rule of three).",
         )
     worst = min(losing, key=lambda caller: pooled(caller, report.method).recall)
     low = pooled(worst, report.method)
     first, last = interval(total.lossy, total.questions)
     what = (
-        f"{len(losing)} of {len(measured)} callers lose results ({title}): mean recall@{report.top_k} "
-        f"{total.recall:.2f}, {total.short:.0%} of the answers short and {total.empty:.0%} empty. {total.lossy} of "
-        f"{total.questions} questions lost a row (95 % interval {first:.0%} to {last:.0%}). Worst: {worst.label}, who "
-        f"sees {worst.share:.2%} of the rows, recall {low.recall:.2f}."
+        f"{len(losing)} of {_callers(len(measured))} {'loses' if len(losing) == 1 else 'lose'} results ({title}): mean "
+        f"recall@{report.top_k} {total.recall:.2f}, {total.short:.0%} of the answers short and {total.empty:.0%} "
+        f"empty. {total.lossy} of {total.questions} questions lost a row (95 % interval {first:.0%} to {last:.0%}). "
+        f"Worst: {worst.label}, who sees {worst.share:.2%} of the rows, recall {low.recall:.2f}."
     )
     alone = report.everything and pooled(report.everything, report.method)
     if alone and alone.questions and alone.lossy:
         what += f" Without any permission the same search has recall {alone.recall:.2f}."
-    return Finding(level_of(low), what, _fix(report, losing))
+    return Finding(level_of(low), what, *_fix(report, losing))
+
+
+def _callers(count: int) -> str:
+    return f"{count} {'caller' if count == 1 else 'callers'}"
 
 
 def _planner_luck(report: Report, measured: Sequence[Caller]) -> Iterator[Finding]:
@@ -160,7 +164,7 @@ def _planner_luck(report: Report, measured: Sequence[Caller]) -> Iterator[Findin
     figures = pool([pooled(caller, "forced") for caller in spared])
     if figures.recall < pool([pooled(caller, "planned") for caller in spared]).recall - _TELLING:
         what = (
-            f"For {len(spared)} of {len(measured)} callers the planner leaves the vector index aside today. If it "
+            f"For {len(spared)} of {_callers(len(measured))} the planner leaves the vector index aside today. If it "
             f"takes the index (a smaller LIMIT, other statistics, a larger table), recall is {figures.recall:.2f} with "
             f"{figures.empty:.0%} empty."
         )
@@ -180,7 +184,7 @@ def _filter_after(report: Report, measured: Sequence[Caller]) -> Iterator[Findin
                 worst = worst if worst and worst.recall <= figures.recall else figures
     if worst and worst.lossy:
         what = "An application that filters after the search would get, fetching " + "; ".join(told) + "."
-        yield Finding(level_of(worst), what, _fix(replace(report, method="after-1x"), measured))
+        yield Finding(level_of(worst), what, *_fix(replace(report, method="after-1x"), measured))
 
 
 def _layout(report: Report, measured: Sequence[Caller]) -> Iterator[Finding]:
@@ -189,7 +193,7 @@ def _layout(report: Report, measured: Sequence[Caller]) -> Iterator[Finding]:
     told: list[str] = []
     costs = False
     for kind in ASKED:
-        for name in ("after-10x", "after-10x-ef", "forced", "iterative"):
+        for name in _telling_methods(report):
             pairs = [
                 (caller.figures[kind][name], caller.figures["random"][name])
                 for caller in measured
@@ -213,6 +217,13 @@ def _layout(report: Report, measured: Sequence[Caller]) -> Iterator[Finding]:
         )
     what += f"Recall as it is, and with the same shares spread at random: {'; '.join(told)}."
     yield Finding("slight" if costs else "no gap", what)
+
+
+def _telling_methods(report: Report) -> list[str]:
+    """Choose the ways whose loss depends most on the layout: what is fetched once, and the walk of the index."""
+    wide = "after-10x-ef" if "after-10x-ef" in report.methods else "after-10x"
+    walk = "iterative" if "iterative" in report.methods else "forced"
+    return [name for name in (wide, walk) if name in report.methods]
 
 
 def _setup(report: Report) -> Iterator[Finding]:
@@ -243,5 +254,6 @@ def _index_statement(report: Report) -> str:
     elif acl.kind == "json_scalar":
         made = "((" + " -> ".join([column, *keys[:-1]]) + f" ->> {keys[-1]}))"
     else:
-        made = "USING gin ((" + " -> ".join([f"{column}::jsonb", *keys]) + "))"
+        start = column if acl.column.type[1] == "jsonb" else f"{column}::jsonb"
+        made = "USING gin ((" + " -> ".join([start, *keys]) + "))"
     return f"CREATE INDEX CONCURRENTLY ON {table} {made}"

@@ -93,6 +93,8 @@ def find_target(snapshot: Snapshot, wanted: Wanted) -> Found:
         raise ConfigError(f"the role may not read column {shape.embedding.name!r}: grant SELECT on it")
     base = _collection(snapshot, shape, wanted, notes)
     plain = _provisional(shape, base)
+    if not read_totals(snapshot, Parts(plain)).vectors:
+        raise InputError(f"{shape.table.title} has no rows with a vector: nothing can be measured")
     kinds = _json_kinds(snapshot, shape, wanted, Parts(plain))
     column, path, kind, others = choose_acl(shape, wanted, kinds)
     acl = AclColumn(column, path, kind)

@@ -24,7 +24,7 @@ from context_engine.db.exposure.own import OwnDatabase, find_own
 from context_engine.db.exposure.session import Session, Snapshot, Timeout
 from context_engine.db.exposure.statements import Parts
 from context_engine.errors import InputError
-from context_engine.exposure.budget import fit
+from context_engine.exposure.budget import fit, rows_of_a_question
 from context_engine.exposure.methods import Method, plan_methods
 from context_engine.exposure.model import Caller, Candidate, Environment, Report, Target
 from context_engine.exposure.scopes import choose_scopes, label
@@ -127,7 +127,8 @@ class _Measurement:
         chosen = [Candidate(values, 0) for values in request.callers] or choose_scopes(candidates, request.max_scopes)
         if not chosen:
             raise InputError(f"no row of {target.table.title} has a value in {target.acl.title}: nobody to measure for")
-        room = fit(len(chosen), request.samples, totals.vectors, served_by is not None, request.row_budget)
+        cost = rows_of_a_question(totals.vectors, served_by is not None, target.index is not None)
+        room = fit(len(chosen), request.samples, cost, request.row_budget)
         self._notes += room.notes
         kinds = 1 if request.questions else 2
         total = room.samples * (kinds * room.scopes + 1)

@@ -35,7 +35,7 @@ _SAID: Final[tuple[tuple[type[Exception], type[ContextEngineError], str], ...]] 
         f"someone holds a lock on the table that keeps readers out (waited {_LOCK_TIMEOUT}): try again later",
     ),
     (
-        pg.DataException,
+        psycopg.DataError,
         InputError,
         "the database cannot compare the vectors or the ACL values: do all rows, and the questions, have one "
         "dimension, and are the values given with --as of the column's type?",
@@ -87,10 +87,10 @@ class Snapshot:
             Timeout: it ran into the statement timeout.
             ContextEngineError: the database refused it.
         """
-        set_all = (
+        set_all = [
             sql.SQL("; SET LOCAL {} = {}").format(sql.Identifier(*name.split(".")), sql.Literal(value))
             for name, value in (settings or {}).items()
-        )
+        ]
         self._connection.execute(sql.SQL("SAVEPOINT asked") + sql.Composed(set_all))
         try:
             started = time.perf_counter()

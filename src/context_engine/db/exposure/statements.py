@@ -103,7 +103,7 @@ def leaf(acl: AclColumn) -> sql.Composable:
     if not acl.path:
         return identifier(acl.column.name)
     array = acl.kind == "json_array"
-    start = sql.SQL("{}::jsonb") if array else sql.SQL("{}")
+    start = sql.SQL("{}::jsonb") if array and acl.column.type[1] != "jsonb" else sql.SQL("{}")
     path: sql.Composable = start.format(identifier(acl.column.name))
     for place, key in enumerate(acl.path):
         last = place == len(acl.path) - 1

@@ -44,7 +44,7 @@ def _heading(text: str) -> None:
 def _finding(finding: Finding) -> None:
     say(f"{finding.level}: {finding.what}", _STYLES[finding.level])
     if finding.fix:
-        say(f"→ {finding.fix}")
+        say(f"→ {finding.fix}" + (f" ({finding.backing})" if finding.backing else ""))
 
 
 def column(name: str) -> str:
@@ -105,6 +105,11 @@ def _callers(report: Report) -> None:
         rows.append([caller.label, f"{caller.visible:,}", alike, plan, *near, words])
     columns = ("caller", "rows", "alike", "plan today", "near own", "near others", "random", "judgement")
     out.print(table(*columns, rows=rows))
+    advice: dict[str, list[str]] = {}
     for caller in report.callers:
-        if fix := report.findings[caller.label].fix:
-            say(f"{caller.label} → {fix}", "dim")
+        finding = report.findings[caller.label]
+        if finding.fix:
+            advice.setdefault(finding.fix, []).append(f"{caller.label} ({finding.backing})")
+    for fix, told in advice.items():
+        say(f"→ {fix}")
+        say(f"  for {', '.join(told)}", "dim")
