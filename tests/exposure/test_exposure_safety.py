@@ -96,6 +96,7 @@ def test_nothing_is_written_and_no_lock_is_beyond_a_reads(fill: Fill) -> None:
     ended.set()
     eye.join()
     with psycopg.connect(url, autocommit=True) as watcher:
+        wait_for(watcher, lambda rows: not rows, None)
         left = watcher.execute("SELECT count(*) FROM pg_stat_activity WHERE application_name = %s", (OURS,)).fetchone()
     assert ("relation", "AccessShareLock", True) in held
     # pgvector takes a share lock on one page of an HNSW index for each walk, whoever walks it.
@@ -235,6 +236,8 @@ def test_the_rows_really_read_stay_within_the_budget(fill: Fill) -> None:
     with psycopg.connect(url, autocommit=True) as watcher:
         before = watcher.execute(counted).fetchone()
         run(url, samples=50, row_budget=100_000)
+        # A session's counts are in the statistics before it is gone.
+        wait_for(watcher, lambda rows: not rows, None)
         after = watcher.execute(counted).fetchone()
     assert before and after
     fixed = 1_000 * (3 + 5 * 3)  # counting rows, values and each caller's rows, and drawing
