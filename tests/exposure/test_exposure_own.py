@@ -58,17 +58,18 @@ def test_given_principals_are_one_caller_as_in_a_search(new_engine: Any, databas
     assert caller(report, "user:stranger").visible == 6, "the public ones"
 
 
-def test_with_an_index_the_walk_is_what_a_search_does(new_engine: Any, database_url: str) -> None:
-    threshold = {"ann_exact_threshold": 120}
-    fill(new_engine, database_url, 900, storage=threshold)
-    settings = Settings(storage={"ann_exact_threshold": 120})
-    report = measured(database_url, settings, callers=(("group:0",), ("nobody",)))
-    assert report.target.index and report.target.index.name == "embedding_hnsw"
-    wide, narrow = caller(report, "group:0"), caller(report, "nobody")
-    assert not wide.routed_exact and narrow.routed_exact
-    assert {"forced", "iterative"} <= set(wide.figures["own"])
-    assert narrow.figures["others"]["routed"].recall == 1
-    assert wide.figures["own"]["routed"].recall > 0.9
+def test_the_route_is_the_one_that_a_search_takes(new_engine: Any, database_url: str) -> None:
+    few = {"storage": {"ann_exact_threshold": 120}, "search": {"ann_rows": 100}}
+    fill(new_engine, database_url, 900, **few)
+    report = measured(database_url, Settings(**few), callers=(("group:0",), ("nobody",)))
+    engine = new_engine(database_url, **few)
+    for principal, exact in (("group:0", False), ("nobody", True)):
+        found = caller(report, principal)
+        taken = engine.search("laser", principals=[principal]).report.legs["ann"]
+        assert found.routed_exact == taken.exact == exact
+        assert found.figures["own"]["planned"].recall == 1
+        assert found.figures["own"]["routed"].recall > 0.9
+    assert caller(report, "nobody").figures["others"]["routed"].recall == 1
 
 
 def test_an_empty_database_is_an_error_that_says_so(database_url: str) -> None:

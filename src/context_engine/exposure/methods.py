@@ -9,6 +9,7 @@ from context_engine.exposure.model import VectorIndex
 Shape = Literal["after", "planned", "forced", "iterative", "routed"]
 FETCHES: Final = (1, 10, 50)
 MAX_EF_SEARCH: Final = 1_000
+_LEAST_BUDGET: Final = 20_000
 LAYOUT_SHAPES: Final = ("after", "forced", "iterative")
 """Ways that no index on the permission takes part in: what a random layout would have shown can be measured."""
 WALK: Final[Mapping[str, str]] = {"enable_seqscan": "off", "enable_bitmapscan": "off", "enable_sort": "off"}
@@ -65,5 +66,17 @@ def plan_methods(index: VectorIndex | None, top_k: int, ef_search: int | None, i
         if iterative:
             on = {f"{index.method}.iterative_scan": "relaxed_order"}
             made.append(Method("iterative", "iterative scan", "iterative", top_k, today, {**WALK, **on}))
-    made.append(Method("routed", "routed as Context Engine does", "routed", top_k))
+    made.append(Method("routed", "routed by what the caller sees", "routed", top_k))
     return made
+
+
+def long_walk(index: VectorIndex, visible: int, limit: int, iterative: bool) -> dict[str, str]:
+    """Return settings for a walk that goes on until it has `limit` rows of a caller who sees `visible`."""
+    if index.method == "ivfflat":
+        return {**WALK, **({"ivfflat.iterative_scan": "relaxed_order"} if iterative else {})}
+    budget = {
+        "hnsw.iterative_scan": "relaxed_order",
+        "hnsw.max_scan_tuples": str(max(_LEAST_BUDGET, visible)),
+        "hnsw.scan_mem_multiplier": "4",
+    }
+    return {**WALK, "hnsw.ef_search": str(min(MAX_EF_SEARCH, 2 * limit)), **(budget if iterative else {})}

@@ -61,7 +61,7 @@ def page(report: Report) -> str:
 def subject(report: Report) -> str:
     """Say on one line what was measured."""
     target, environment = report.target, report.environment
-    index = f"index {target.index.name} ({target.index.method})" if target.index else "no vector index"
+    index = f"index {target.index.name} ({target.index.method})" if target.index else "no pgvector index"
     base = f", one {target.base[0].name}" if target.base else ""
     return (
         f"{report.vectors:,} rows with vectors ({target.preset}{base}), distance {target.operator}, {index}, "

@@ -89,6 +89,8 @@ def _fix(report: Report, callers: Sequence[Caller]) -> tuple[str | None, str | N
 
 def _advice(report: Report, callers: Sequence[Caller], name: str) -> str:
     index = report.target.index
+    if report.target.preset == "context-engine":
+        return "search through the engine, which asks for the permission in the query"
     if name == "planned":
         return "put the permission into the query itself, before the LIMIT"
     if name == "iterative" and index:
@@ -228,9 +230,14 @@ def _telling_methods(report: Report) -> list[str]:
 
 def _setup(report: Report) -> Iterator[Finding]:
     target, environment = report.target, report.environment
-    if target.index is None:
+    if target.index is None and target.preset != "context-engine":
         yield Finding("no gap", "There is no vector index: each search compares every row that it may, and loses none.")
-    elif target.index.method == "hnsw" and environment.ef_search and report.top_k > environment.ef_search:
+    elif (
+        target.index
+        and target.index.method == "hnsw"
+        and environment.ef_search
+        and report.top_k > environment.ef_search
+    ):
         what = (
             f"hnsw.ef_search is {environment.ef_search}, below the {report.top_k} rows asked for: the index gives no "
             "more than that, with or without permissions."

@@ -10,10 +10,10 @@ from typing import Any, Final
 from psycopg import sql
 
 from context_engine.db.exposure.catalog import index_condition, nodes
-from context_engine.db.exposure.own import OwnDatabase, Resolved, walk_settings
+from context_engine.db.exposure.own import OwnDatabase, Resolved
 from context_engine.db.exposure.session import Session, Snapshot, Timed, Timeout
 from context_engine.db.exposure.statements import Parts
-from context_engine.exposure.methods import LAYOUT_SHAPES, WALK, Method
+from context_engine.exposure.methods import LAYOUT_SHAPES, WALK, Method, long_walk
 from context_engine.exposure.model import Caller, Environment, Layout, Plan, QuestionKind, Target
 from context_engine.exposure.statistics import Key, Outcome, best, compare, summarise
 
@@ -171,7 +171,7 @@ class Asker:
         """Name the plan that the condition in the query gets today."""
         question = self._any_question()
         if self._own and scope.resolved:
-            statement = self._own.planned(scope.resolved, question, self._own.candidates_of(1))
+            statement = self._own.exact(scope.resolved, question, self._own.candidates_of(1))
             plan = self._own.explain(scope.snapshot, statement)
         else:
             limit = next(method.limit for method in self._methods if method.shape == "planned")
@@ -249,8 +249,8 @@ class Asker:
                 answer = self._routed(scope, run, question)
             elif method.shape == "planned" and self._own and scope.resolved:
                 limit = self._own.candidates_of(run.top_k) + question.extra
-                planned = self._own.planned(scope.resolved, question.vector, limit)
-                answer = self._own.ask(scope.snapshot, planned, settings=False)
+                planned = self._own.exact(scope.resolved, question.vector, limit)
+                answer = self._own.ask(scope.snapshot, planned)
             else:
                 name = "filter_after" if method.shape == "after" else "in_query"
                 library = method.shape in ("planned", "after")
@@ -265,6 +265,8 @@ class Asker:
         scope.outcomes[kind, method.name].append(compare(returned, exact, answer.ms))
 
     def _routes_exactly(self, scope: _Scope) -> bool:
+        if self._own and scope.resolved:
+            return self._own.routes_exactly(scope.resolved)
         return scope.visible <= self._environment.exact_threshold or not scope.walks
 
     def _routed(self, scope: _Scope, run: Run, question: _Question) -> Timed:
@@ -272,19 +274,14 @@ class Asker:
         snapshot, condition = scope.snapshot, scope.condition
         if self._own and scope.resolved:
             limit = self._own.candidates_of(run.top_k) + question.extra
-            route = self._own.routed(scope.resolved, question.vector, limit, self._target.index is not None)
-            answer = self._own.ask(snapshot, route.statement)
-            if route.exact or len(answer.rows) >= min(limit, scope.resolved.visibility.chunks):
-                return answer
-            rest = self._own.ask(snapshot, self._own.exact(scope.resolved, question.vector, limit))
-            return Timed(rest.rows, answer.ms + rest.ms)
+            return self._own.search(snapshot, scope.resolved, question.vector, limit)
         limit = max(_CANDIDATES, run.top_k) + question.extra
         params = self._bound(condition, question.vector, limit)
         exact = snapshot.compose("exact", **self._parts.all(), condition=condition[0])
         index = self._target.index
         if index is None or self._routes_exactly(scope):
             return snapshot.ask(exact, params)
-        walk = walk_settings(scope.visible, limit, self._environment, index.method)
+        walk = long_walk(index, scope.visible, limit, self._environment.iterative)
         answer = snapshot.ask(self._search(snapshot, condition), params, walk)
         if len(answer.rows) >= min(limit, scope.visible):
             return answer

@@ -33,6 +33,7 @@ from context_engine.exposure.verdict import judge
 from context_engine.settings import Settings
 
 EVERYTHING: Final = "everything"
+_ENGINE_TITLES: Final = {"planned": "in the query, exact", "routed": "as the engine searches"}
 Progress = Callable[[int, int, str], None]
 """Called with questions asked, questions in all, and what is being done."""
 
@@ -114,6 +115,8 @@ class _Measurement:
     def _plan(self) -> list[Method]:
         environment = self._environment
         methods = plan_methods(self._target.index, self._request.top_k, environment.ef_search, environment.iterative)
+        if self._target.preset == "context-engine":
+            methods = [replace(each, title=_ENGINE_TITLES.get(each.name, each.title)) for each in methods]
         names = [method.name for method in methods]
         if self._request.method is not None and self._request.method not in names:
             raise InputError(f"--method {self._request.method} is none of {', '.join(names)}")

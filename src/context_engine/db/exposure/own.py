@@ -11,15 +11,14 @@ from context_engine.access import make_scope
 from context_engine.db.exposure.catalog import read_tables
 from context_engine.db.exposure.session import Row, Session, Snapshot, Timed
 from context_engine.errors import InputError
-from context_engine.exposure.model import AclColumn, Candidate, Environment, Target, VectorIndex
+from context_engine.exposure.model import AclColumn, Candidate, Target
 from context_engine.model import TRUSTED
 from context_engine.retrieval import legs
 from context_engine.retrieval.compose import Statement, Visibility, resolve_scope
-from context_engine.retrieval.legs import Route
 from context_engine.retrieval.query import Question
 from context_engine.settings import Settings
+from context_engine.sql import load
 
-VECTOR_INDEX: Final = "embedding_hnsw"
 _NO_WORDS: Final = Question((), None, None, False, False, 0)
 
 
@@ -35,12 +34,9 @@ def find_own(snapshot: Snapshot, settings: Settings) -> Target | None:
         return None
     if embedding.dim is None:
         raise InputError("this Context Engine database is empty: ingest documents first")
-    indexes = snapshot.load("vector_indexes", {"table": table.oid, "column": "embedding"})
-    found = any(name == VECTOR_INDEX and valid for name, *_, valid, _ in indexes)
-    index = VectorIndex(VECTOR_INDEX, "hnsw", "<#>", "halfvec", embedding.dim, False, False) if found else None
     key = ("document_id", "chunk_id")
     who = AclColumn(acl, (), "scalar")
-    return Target("context-engine", table, embedding, embedding.dim, who, None, "<#>", index, False, key)
+    return Target("context-engine", table, embedding, embedding.dim, who, None, "<#>", None, False, key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +44,7 @@ class Resolved:
     """A caller as the database resolved it."""
 
     visibility: Visibility
+    index: legs.VectorIndex | None
     acl_ids: tuple[str, ...] | None
 
 
@@ -67,30 +64,44 @@ class OwnDatabase:
     def resolve(self, snapshot: Snapshot, principals: tuple[str, ...] | None) -> Resolved:
         """Find the access classes of a caller, as a search does; None for everything."""
         scope = make_scope(TRUSTED if principals is None else principals)
-        [(acls, documents, chunks)] = self._run(snapshot, resolve_scope(scope)).rows
-        ids = None if acls is None else tuple(each for each in acls.strip("{}").split(",") if each)
-        return Resolved(Visibility(scope, acls, documents, chunks), ids)
+        [visible] = self._run(snapshot, resolve_scope(scope)).rows
+        visibility = Visibility(scope, *visible)
+        ids = visibility.acls and visibility.acls.strip("{}").split(",")
+        found = self._run(snapshot, Statement(load("admin/vector_index_state"))).rows
+        index = legs.VectorIndex(*found[0]) if found else None
+        return Resolved(visibility, index, None if ids is None else tuple(each for each in ids if each))
 
-    def ask(self, snapshot: Snapshot, statement: Statement, settings: bool = True) -> Timed:
+    def ask(self, snapshot: Snapshot, statement: Statement) -> Timed:
         """Run a leg; its rows come as (document, chunk, distance)."""
-        answer = self._run(snapshot, statement, settings)
+        answer = self._run(snapshot, statement)
         return replace(answer, rows=[_as_distance(row) for row in answer.rows])
 
     def explain(self, snapshot: Snapshot, statement: Statement) -> dict[str, Any]:
-        """Return the plan of a leg without its settings."""
+        """Return the plan of a leg."""
         return snapshot.explain(self._render(statement), statement.params)
 
-    def planned(self, resolved: Resolved, question: str, limit: int) -> Statement:
-        """Compose the statement in which the planner may walk the index or not."""
-        return legs.ann_hnsw(resolved.visibility, _NO_WORDS, question, limit).statement
-
-    def routed(self, resolved: Resolved, question: str, limit: int, indexed: bool) -> Route:
-        """Choose the route that a search takes."""
-        return route(resolved.visibility, question, limit, indexed, self._settings.storage.ann_exact_threshold)
-
     def exact(self, resolved: Resolved, question: str, limit: int) -> Statement:
-        """Compose the exact statement, which a search goes on with where the walk ended short."""
+        """Compose the statement with the permission as its only condition, left to the planner."""
         return legs.ann_exact(resolved.visibility, _NO_WORDS, question, limit).statement
+
+    def routes_exactly(self, resolved: Resolved) -> bool:
+        """Tell whether a search scans this caller's vectors exactly; as `engine/_async/search.py` decides."""
+        visibility = resolved.visibility
+        narrow = visibility.chunks <= self._settings.storage.ann_exact_threshold
+        return narrow or resolved.index is None or visibility.untallied > legs.FEW_UNTALLIED
+
+    def search(self, snapshot: Snapshot, resolved: Resolved, question: str, limit: int) -> Timed:
+        """Ask the vector leg as a search does: its route, gone on with exactly where it gave too few rows."""
+        exact = self.exact(resolved, question, limit)
+        if resolved.index is None or self.routes_exactly(resolved):
+            return self.ask(snapshot, exact)
+        rows = self._settings.search.ann_rows
+        route = legs.ann_ivf(resolved.visibility, _NO_WORDS, question, resolved.index, rows, limit)
+        answer = self.ask(snapshot, route.statement)
+        if len(answer.rows) >= min(limit, resolved.visibility.chunks):
+            return answer
+        rest = self.ask(snapshot, exact)
+        return Timed(rest.rows, answer.ms + rest.ms)
 
     def candidates_of(self, top_k: int) -> int:
         """Return how many rows a search asks its vector leg for."""
@@ -99,31 +110,10 @@ class OwnDatabase:
     def _render(self, statement: Statement) -> sql.Composed:
         return sql.SQL(statement.text).format(schema=self._schema, vector_schema=self._session.vector_schema)
 
-    def _run(self, snapshot: Snapshot, statement: Statement, settings: bool = True) -> Timed:
-        return snapshot.ask(self._render(statement), statement.params, statement.settings if settings else {})
-
-
-def route(visibility: Visibility, question: str, limit: int, indexed: bool, threshold: int) -> Route:
-    """Choose as a search does: exact up to the threshold, and where there is no index to walk."""
-    if visibility.chunks <= threshold or not indexed:
-        return legs.ann_exact(visibility, _NO_WORDS, question, limit)
-    return legs.ann_hnsw(visibility, _NO_WORDS, question, limit)
-
-
-def walk_settings(visible: int, limit: int, environment: Environment, method: str) -> dict[str, str]:
-    """Return the settings that Context Engine walks an index with, as far as this pgvector has them."""
-    visibility = Visibility(make_scope(TRUSTED), None, visible, visible)
-    settings = legs.ann_hnsw(visibility, _NO_WORDS, "", limit).statement.settings
-    if method == "ivfflat":
-        walk = {name: value for name, value in settings.items() if not name.startswith("hnsw.")}
-        return walk | ({"ivfflat.iterative_scan": "relaxed_order"} if environment.iterative else {})
-    newer = ("hnsw.iterative_scan", "hnsw.max_scan_tuples", "hnsw.scan_mem_multiplier")
-    return {name: value for name, value in settings.items() if environment.iterative or name not in newer}
+    def _run(self, snapshot: Snapshot, statement: Statement) -> Timed:
+        return snapshot.ask(self._render(statement), statement.params, statement.settings)
 
 
 def _as_distance(row: Row) -> Row:
-    chunk, document, score = row
+    chunk, document, score = row[:3]
     return document, chunk, -score
-
-
-__all__ = ["OwnDatabase", "Resolved", "find_own", "route", "walk_settings"]
