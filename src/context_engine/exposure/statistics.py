@@ -95,4 +95,5 @@ def interval(hits: int, count: int) -> tuple[float, float]:
     share, square = hits / count, z * z / count
     middle = (share + square / 2) / (1 + square)
     half = z / (1 + square) * math.sqrt(share * (1 - share) / count + square / (4 * count))
-    return max(0.0, middle - half), min(1.0, middle + half)
+    # Rounding must not put the share itself outside.
+    return max(0.0, min(share, middle - half)), min(1.0, max(share, middle + half))
