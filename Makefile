@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 WORKERS ?= 2
 
-.PHONY: help demo test check format sync bench-latency bench-promise clean
+.PHONY: help demo test check format sync bench-exposure bench-latency bench-promise clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -40,6 +40,9 @@ format: .venv/.dev  ## lay out the code
 
 sync: .venv/.dev  ## generate the synchronous code from the asynchronous
 	$(BIN)/python tools/unasync.py
+
+bench-exposure: .venv/.dev  ## recall under permissions on 100,000 rows in three layouts
+	$(BIN)/python -m benchmarks.exposure
 
 bench-latency: .venv/.dev  ## 50,000 documents with real owners: ingest, sizes, search times beside plain SQL
 	$(BIN)/python -m benchmarks.latency

@@ -49,6 +49,20 @@ def load(folder: Path, rows: int) -> Rows:
         noise = rng.standard_normal((len(chosen), vectors.shape[1])).astype(np.float32) * _JITTER
         vectors = np.concatenate([vectors, vectors[chosen] + noise])
         owners += [owners[row] for row in chosen]
+    return _lay_out(vectors, owners, rng)
+
+
+def synthetic(rows: int, dim: int = 32) -> Rows:
+    """Make up vectors in clusters, each cluster with an owner."""
+    rng = np.random.default_rng(SEED)
+    cluster = rng.integers(0, 30, rows)
+    centres = rng.standard_normal((30, dim))
+    vectors = (centres[cluster] + rng.standard_normal((rows, dim))).astype(np.float32)
+    return _lay_out(vectors, [[f"owner-{number}"] for number in cluster], rng)
+
+
+def _lay_out(vectors: Vectors, owners: list[list[str]], rng: np.random.Generator) -> Rows:
+    rows = len(vectors)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     clustered: list[list[str]] = [[] for _ in range(rows)]
     random: list[list[str]] = [[] for _ in range(rows)]

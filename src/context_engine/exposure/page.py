@@ -16,6 +16,12 @@ KINDS: Final[dict[QuestionKind, str]] = {
     "given": "the questions that were given",
     "random": "a random set of the same size in place of the caller's rows",
 }
+_BRIEFLY: Final[dict[QuestionKind, str]] = {
+    "own": "questions near the caller's rows",
+    "others": "questions near other rows",
+    "given": "the given questions",
+    "random": "a random set of the same size",
+}
 _STYLE: Final = """
 :root { color-scheme: light dark; --line: #8884; --soft: #8882; }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 1180px; margin: 2rem auto; padding: 0 1rem; }
@@ -23,6 +29,7 @@ h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .25rem .6rem; border-bottom: 1px solid var(--line); text-align: right; vertical-align: top; }
 th:first-child, td:first-child, td.text, th.text { text-align: left; }
+td:first-child { white-space: nowrap; }
 .scroll { overflow-x: auto; }
 .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(440px, 1fr)); gap: 1rem; }
 .finding { border-left: .35rem solid #8a8a8a; padding: .3rem .8rem; margin: .6rem 0; background: var(--soft); }
@@ -100,11 +107,11 @@ def _fix(finding: Finding) -> str:
 def _plots(report: Report, kinds: Sequence[QuestionKind]) -> Iterable[str]:
     callers = sorted(report.callers, key=lambda caller: caller.share)
     for kind in kinds:
-        yield share_plot(f"Recall@{report.top_k}: {KINDS[kind]}", _lines(report, callers, kind, "recall"), "recall")
+        yield share_plot(f"Recall@{report.top_k}: {_BRIEFLY[kind]}", _lines(report, callers, kind, "recall"), "recall")
     for kind in kinds:
         lines = _lines(report, callers, kind, "empty")
         if any(value for line in lines for _, value in line.points):
-            yield share_plot(f"Share of empty answers: {KINDS[kind]}", lines, "empty")
+            yield share_plot(f"Empty answers: {_BRIEFLY[kind]}", lines, "empty")
     yield share_plot("Latency, median over all questions", _lines(report, callers, None, "p50_ms"), "ms", True)
 
 

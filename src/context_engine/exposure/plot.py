@@ -71,7 +71,9 @@ def legend(names: Sequence[str]) -> str:
 def _stroke(place: int) -> str:
     dash = _DASHES[place // len(COLOURS) % len(_DASHES)]
     colour = COLOURS[place % len(COLOURS)]
-    return f'stroke="{colour}" stroke-width="2" fill="none"' + (f' stroke-dasharray="{dash}"' if dash else "")
+    # Later lines are thinner, so that of lines on one another each is seen.
+    width = max(1.5, 6.5 - 0.6 * place)
+    return f'stroke="{colour}" stroke-width="{width:g}" fill="none"' + (f' stroke-dasharray="{dash}"' if dash else "")
 
 
 def _line(line: Line, x: _Log, y: _Log | _Linear) -> str:
