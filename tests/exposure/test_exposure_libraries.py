@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,7 +11,9 @@ import psycopg
 import pytest
 from exposure_world import DIM, World, caller, expect_after, literal, make_world, run, same
 from langchain_core.embeddings import Embeddings
-from langchain_postgres import PGVector
+from langchain_postgres import Column, PGEngine, PGVector
+from langchain_postgres import PGVectorStore as NewerStore
+from langchain_postgres.v2.indexes import HNSWIndex
 from llama_index.core.schema import TextNode
 from llama_index.vector_stores.postgres import PGVectorStore
 from numpy.typing import NDArray
@@ -126,6 +129,27 @@ def test_langchain_collections(langchain: tuple[str, PGVector], world: World) ->
     with pytest.raises(InputError, match="no collection 'x'"):
         run(url, wanted=Wanted(collection="x"))
     store._engine.dispose()  # noqa: SLF001
+
+
+def test_langchains_newer_store(new_database: NewDatabase, world: World) -> None:
+    """It keeps chosen metadata in columns of their own, and the rest in a JSON column."""
+    url = new_database(empty=True)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CREATE EXTENSION vector")
+    engine = PGEngine.from_connection_string(sqlalchemy_url(url, "psycopg"))
+    engine.init_vectorstore_table("Notes", DIM, metadata_columns=[Column("tenant", "TEXT")])
+    store = NewerStore.create_sync(engine, Stored(world.vectors), "Notes", metadata_columns=["tenant"])
+    texts = [f"row {row} SECRET" for row in range(len(world.vectors))]
+    store.add_texts(texts, [{"tenant": owner(world, row), "n": row} for row in range(len(texts))])
+    store.apply_vector_index(HNSWIndex(name="walk"))
+    report = run(url, top_k=K, samples=1_000, max_scopes=1)
+    target = report.target
+    assert (target.preset, target.table.title, target.acl.title) == ("langchain-v2", "public.Notes", "tenant")
+    assert target.index and target.index.name == "walk"
+    owned = World(world.vectors, [[owner(world, row)] for row in range(len(world.vectors))])
+    assert caller(report, "half").visible == owned.visible("half").sum()
+    assert caller(report, "half").figures["others"]["routed"].recall == 1
+    asyncio.run_coroutine_threadsafe(engine._pool.dispose(), engine._loop).result()  # noqa: SLF001
 
 
 def fill_llamaindex(url: str, world: World, **options: Any) -> None:

@@ -124,6 +124,7 @@ def test_interrupted_at_work_it_leaves_nothing_behind(fill: Fill, how: signal.Si
         wait_for(watcher, lambda rows: not rows, None)
     assert process.returncode != 0
     if how is signal.SIGINT:
+        assert process.returncode == 130
         assert b"stopped: nothing was changed" in errors and b"Traceback" not in errors
     assert state(url) == before
 

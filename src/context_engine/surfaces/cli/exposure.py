@@ -32,6 +32,8 @@ _EF = "What your application sets hnsw.ef_search to. Left out: what is set for t
 _BUDGET = "Rows that all scans together may read."
 _SHOW = "Write ACL values as they are; without it, a hash that no guess can be checked against."
 
+_INTERRUPTED = 130
+
 Url = Annotated[str | None, typer.Option("--database-url", metavar="URL", help=_URL)]
 TableName = Annotated[str | None, typer.Option("--table", metavar="TABLE", help=_TABLE)]
 Embedding = Annotated[str | None, typer.Option("--embedding-column", metavar="COLUMN", help="The vector column.")]
@@ -91,7 +93,7 @@ def check_acl_exposure(  # noqa: PLR0913 (an option is an argument)
         check-acl-exposure --table docs --acl-column allowed_groups --as hr --as staff --html report.html
         check-acl-exposure --acl-column cmetadata.tenant --method after-10x --fail-under 0.95 --json
 
-    Exit status: 0 measured, 1 a caller is below --fail-under, 2 it could not be measured.
+    Exit status: 0 measured, 1 a caller is below --fail-under, 2 it could not be measured, 130 interrupted.
     """
     wanted = Wanted(table, embedding_column, acl_column, distance, collection)
     given = (*([tuple(holding)] if holding else []), *(_callers(callers) if callers else ()))
@@ -131,10 +133,10 @@ def _run(session: options.Session, database_url: str | None, request: Request) -
                 return measure(url, request, settings, advance)
             with start_embedded(session.data_dir or settings.data_dir) as server:
                 return measure(server.url(), request, settings, advance)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as interrupt:
             bar.stop()
             say("stopped: nothing was changed, and nothing is left behind in the database", to=err)
-            raise
+            raise typer.Exit(_INTERRUPTED) from interrupt
 
 
 def _lines(path: Path) -> list[Any]:

@@ -74,7 +74,7 @@ def _cell(figures: Figures | None) -> Text:
 
 
 def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{share:.1%}"
+    return "–" if share is None else f"{share:.1%}" if share >= 0.01 or not share else f"{share:.3%}"
 
 
 def _share(caller: Caller) -> str:
