@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
+import psycopg
 import pytest
 from exposure_world import caller
+from psycopg import sql
 
 from context_engine import ACL, PUBLIC, Document, InputError, Settings
 from context_engine.db.exposure.measure import Request, measure
@@ -70,6 +73,20 @@ def test_the_route_is_the_one_that_a_search_takes(new_engine: Any, database_url:
         assert found.figures["own"]["planned"].recall == 1
         assert found.figures["own"]["routed"].recall > 0.9
     assert caller(report, "nobody").figures["others"]["routed"].recall == 1
+
+
+def test_select_alone_is_enough(new_engine: Any, database_url: str) -> None:
+    fill(new_engine, database_url, 60)
+    role = sql.Identifier(f"own_reader_{os.getpid()}")
+    with psycopg.connect(database_url, autocommit=True) as admin:
+        admin.execute(sql.SQL("CREATE ROLE {} LOGIN").format(role))
+        admin.execute(sql.SQL("GRANT USAGE ON SCHEMA context_engine TO {}").format(role))
+        admin.execute(sql.SQL("GRANT SELECT ON ALL TABLES IN SCHEMA context_engine TO {}").format(role))
+        try:
+            report = measured(database_url.replace("postgres@", f"own_reader_{os.getpid()}@", 1))
+        finally:
+            admin.execute(sql.SQL("DROP OWNED BY {0}; DROP ROLE {0}").format(role))
+    assert report.environment.role.startswith("own_reader") and len(report.callers) == 3
 
 
 def test_an_empty_database_is_an_error_that_says_so(database_url: str) -> None:
