@@ -12,12 +12,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, LiteralString
 from urllib.parse import parse_qs, quote, urlsplit
 
 import psycopg
 import pytest
-from exposure_world import World, make_world, run
+from exposure_world import World, literal, make_world, run
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
@@ -212,6 +212,38 @@ def test_a_timeout_before_anything_is_known_says_what_to_do(fill: Fill) -> None:
     url = fill(make_world(2_000))
     with pytest.raises(StoreError, match="raise --timeout-s"):
         run(url, timeout_s=0.001)
+
+
+SLOW = "CREATE POLICY slow ON docs USING (CASE WHEN {} THEN pg_sleep(60) IS NOT NULL ELSE true END)"
+
+
+@contextmanager
+def slow_when(url: str, condition: LiteralString) -> Iterator[str]:
+    """Let statements that meet the condition never end, for a role that may only read."""
+    with reader(url) as limited, psycopg.connect(url, autocommit=True) as admin:
+        admin.execute(sql.SQL("GRANT SELECT ON docs TO {}").format(sql.Identifier(f"reader_{os.getpid()}")))
+        admin.execute("ALTER TABLE docs ENABLE ROW LEVEL SECURITY")
+        admin.execute(sql.SQL(SLOW).format(sql.SQL(condition)))
+        yield limited
+
+
+def test_a_way_that_times_out_is_told_and_given_up(world: World, fill: Fill) -> None:
+    with slow_when(fill(world, index=HNSW), "current_setting('enable_seqscan') = 'off'") as url:
+        questions = tuple(literal(vector) for vector in world.vectors[:4])
+        report = run(url, samples=4, timeout_s=1, callers=(("half",),), questions=questions)
+    [found] = report.callers
+    forced, planned = found.figures["given"]["forced"], found.figures["given"]["planned"]
+    assert (forced.questions, forced.timeouts) == (0, 2), "not tried a third time"
+    assert planned.recall == 1 and planned.questions == 4
+
+
+def test_exact_answers_that_time_out_end_the_caller(world: World, fill: Fill) -> None:
+    with slow_when(fill(world, index=HNSW), "current_query() LIKE '%ORDER BY distance%'") as url:
+        report = run(url, samples=4, timeout_s=1, callers=(("half",),))
+    [found] = report.callers
+    assert found.dropped == 8 and not found.figures
+    assert any("half: exact answers ran into the statement timeout" in note for note in report.notes)
+    assert report.verdict[0].level == "not measured"
 
 
 def test_a_locked_table_is_not_waited_for(world: World, fill: Fill) -> None:

@@ -14,7 +14,19 @@ _LEFT: Final = 52
 _RIGHT: Final = 14
 _TOP: Final = 30
 _BOTTOM: Final = 42
-COLOURS: Final = ("#b3261e", "#e08e0b", "#7a5ea8", "#2b6cb0", "#0b6e4f", "#8a8a8a", "#c2185b", "#00838f")
+COLOURS: Final = (
+    "#b3261e",
+    "#e08e0b",
+    "#7a5ea8",
+    "#2b6cb0",
+    "#0b6e4f",
+    "#8a8a8a",
+    "#c2185b",
+    "#00838f",
+    "#444444",
+    "#a1887f",
+    "#5c6bc0",
+)
 _DASHES: Final = ("", "6 3", "2 3", "8 3 2 3")
 
 

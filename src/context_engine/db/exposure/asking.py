@@ -73,6 +73,8 @@ class _Scope:
     )
     near: dict[QuestionKind, list[float]] = field(default_factory=lambda: defaultdict[QuestionKind, list[float]](list))
     dropped: int = 0
+    too_slow: int = 0
+    """Exact answers that ran into the statement timeout."""
 
 
 class Asker:
@@ -112,10 +114,15 @@ class Asker:
             planned = run.samples * (1 if run.given or values is None else 2)
             asked = 0
             for question in self._draw(scope, run, values is None):
-                self._ask(scope, run, question)
+                if scope.too_slow < _PATIENCE:
+                    self._ask(scope, run, question)
+                else:
+                    scope.dropped += 1
                 asked += 1
                 run.advance(1, name)
             run.advance(planned - asked, name)
+        if scope.too_slow >= _PATIENCE:
+            self.notes.append(f"{name}: exact answers ran into the statement timeout; --timeout-s allows more")
         return self._caller(scope, plan, index)
 
     def unmeasured(self, rows: int, vectors: int) -> Caller:
@@ -135,9 +142,7 @@ class Asker:
 
         layout = Layout(mean("own"), mean("others"), NEIGHBOURS, scope.share)
         exact = self._routes_exactly(scope)
-        return Caller(
-            "", None, scope.visible, scope.share, 1, plan, index, exact, layout, figures, scope.dropped
-        )  # fmt: skip
+        return Caller("", None, scope.visible, scope.share, 1, plan, index, exact, layout, figures, scope.dropped)
 
     def _count(self, snapshot: Snapshot, condition: Condition) -> int:
         statement = snapshot.compose("visible", **self._parts.all(), condition=condition[0])
@@ -229,6 +234,7 @@ class Asker:
         try:
             answer = scope.snapshot.ask(statement, self._bound(condition, question.vector, run.top_k + question.extra))
         except Timeout:
+            scope.too_slow += 1
             return []
         return _distances(answer, question, run.top_k)
 
