@@ -108,6 +108,8 @@ def test_a_random_set_of_the_same_size(fill: Callable[..., str]) -> None:
     # Of 100 rows about share × 100 are in the set: more than the ten asked for, so little is lost.
     assert found.share == pytest.approx(1 / 6, abs=0.05)
     assert random.questions == 120 and random.recall > 0.95
+    # Of as many rows as are asked for, the share that is visible is left.
+    assert found.figures["random"]["after-1x"].recall == pytest.approx(found.share, abs=0.05)
     assert found.figures["others"]["after-10x"].recall < random.recall
 
 
