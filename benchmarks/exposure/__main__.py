@@ -91,7 +91,8 @@ def _measure(url: str, layout: str, samples: int, out: Path, console: Console) -
             bar.update(task, completed=done, total=total or None, description=f"{layout}: {what}")
 
         found = measure(url, request, Settings(), advance)
-    (out / f"{layout}.html").write_text(page(found), encoding="utf-8")
+    if layout == data.LAYOUTS[0]:
+        (out / "page.html").write_text(page(found), encoding="utf-8")
     return as_json(found)
 
 

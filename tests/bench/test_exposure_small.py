@@ -19,7 +19,7 @@ def test_it_runs_and_resumes(new_database: Callable[..., str], tmp_path: Path) -
     report = json.loads((tmp_path / "clustered.json").read_text())
     assert report["vectors"] == 2_000 and len(report["callers"]) == 14
     written = {file.name for file in tmp_path.iterdir()}
-    assert {"results.md", "recall.png", "random.json", "owned.json", "clustered.html"} <= written
+    assert {"results.md", "recall.png", "random.json", "owned.json", "page.html"} <= written
     kept = {file: file.stat().st_mtime_ns for file in tmp_path.glob("*.json")}
     subprocess.run([*command, "--resume"], cwd=ROOT, check=True, capture_output=True)
     assert {file: file.stat().st_mtime_ns for file in tmp_path.glob("*.json")} == kept

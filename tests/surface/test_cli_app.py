@@ -17,7 +17,10 @@ from context_engine.surfaces.cli.app import app
 
 COMMANDS = [
     [],
-    *([name] for name in ("migrate", "ingest", "search", "documents", "delete", "doctor", "maintain")),
+    *(
+        [name]
+        for name in ("migrate", "ingest", "search", "documents", "delete", "doctor", "maintain", "check-acl-exposure")
+    ),
     *(["acl", name] for name in ("show", "set")),
     *(["policy", name] for name in ("set", "list")),
 ]
