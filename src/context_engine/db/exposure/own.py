@@ -65,10 +65,10 @@ class OwnDatabase:
         """Find the access classes of a caller, as a search does; None for everything."""
         scope = make_scope(TRUSTED if principals is None else principals)
         [visible] = self._run(snapshot, resolve_scope(scope)).rows
-        visibility = Visibility(scope, *visible)
+        [(stored, first, lists, chunks)] = self._run(snapshot, Statement(load("admin/search_state"))).rows
+        visibility = Visibility(scope, *visible, stored=stored)
         ids = visibility.acls and visibility.acls.strip("{}").split(",")
-        found = self._run(snapshot, Statement(load("admin/vector_index_state"))).rows
-        index = legs.VectorIndex(*found[0]) if found else None
+        index = None if first is None else legs.VectorIndex(first, lists, chunks)
         return Resolved(visibility, index, None if ids is None else tuple(each for each in ids if each))
 
     def ask(self, snapshot: Snapshot, statement: Statement) -> Timed:
