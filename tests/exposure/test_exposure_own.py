@@ -11,7 +11,7 @@ import pytest
 from exposure_world import caller
 from psycopg import sql
 
-from context_engine import ACL, PUBLIC, Document, InputError, Settings
+from context_engine import ACL, PUBLIC, Document, InputError, SchemaOutOfDate, Settings
 from context_engine.db.exposure.measure import Request, measure
 from context_engine.exposure.model import Report
 
@@ -87,6 +87,14 @@ def test_select_alone_is_enough(new_engine: Any, database_url: str) -> None:
         finally:
             admin.execute(sql.SQL("DROP OWNED BY {0}; DROP ROLE {0}").format(role))
     assert report.environment.role.startswith("own_reader") and len(report.callers) == 3
+
+
+def test_tables_of_another_version(new_engine: Any, database_url: str) -> None:
+    fill(new_engine, database_url, 60)
+    with psycopg.connect(database_url, autocommit=True) as admin:
+        admin.execute("DROP TABLE context_engine.untallied CASCADE")
+    with pytest.raises(SchemaOutOfDate, match="context-engine migrate"):
+        measured(database_url)
 
 
 def test_an_empty_database_is_an_error_that_says_so(database_url: str) -> None:

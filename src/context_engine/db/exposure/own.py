@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from psycopg import sql
+from psycopg.errors import UndefinedColumn, UndefinedTable
 
 from context_engine.access import make_scope
 from context_engine.db.exposure.catalog import read_tables
 from context_engine.db.exposure.session import Row, Session, Snapshot, Timed
-from context_engine.errors import InputError
+from context_engine.errors import InputError, SchemaOutOfDate, StoreError
 from context_engine.exposure.model import AclColumn, Candidate, Target
 from context_engine.model import TRUSTED
 from context_engine.retrieval import legs
@@ -111,7 +112,12 @@ class OwnDatabase:
         return sql.SQL(statement.text).format(schema=self._schema, vector_schema=self._session.vector_schema)
 
     def _run(self, snapshot: Snapshot, statement: Statement) -> Timed:
-        return snapshot.ask(self._render(statement), statement.params, statement.settings)
+        try:
+            return snapshot.ask(self._render(statement), statement.params, statement.settings)
+        except StoreError as error:
+            if isinstance(error.__cause__, UndefinedTable | UndefinedColumn):
+                raise SchemaOutOfDate("the tables are of another version: run `context-engine migrate`") from error
+            raise
 
 
 def _as_distance(row: Row) -> Row:
