@@ -63,8 +63,8 @@ def test_acl_values_are_hashed_unless_they_may_be_shown(world: World, fill: Fill
     arguments = ("--samples", 2, "--html", page, "--as", "tight", "--as", "half")
     told = [cli(*arguments, url=url).output, page.read_text(), cli(*arguments, "--json", url=url).stdout]
     for text in told:
-        assert not names.search(text) and re.search("acl-[0-9a-f]{8}", text) and "SECRET" not in text
-    first, second = (re.findall("acl-[0-9a-f]{8}", cli(*arguments, url=url).output)[0] for _ in range(2))
+        assert not names.search(text) and re.search("acl-[0-9a-f]{6}", text) and "SECRET" not in text
+    first, second = (re.findall("acl-[0-9a-f]{6}", cli(*arguments, url=url).output)[0] for _ in range(2))
     assert first != second, "the key is another each time, so a hash says nothing"
     shown = [cli(*arguments, "--show-acl", url=url).output, page.read_text()]
     assert all("tight + half" in text for text in shown)

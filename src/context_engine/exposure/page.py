@@ -87,7 +87,10 @@ def reading(report: Report) -> tuple[str, ...]:
         "recall is the share of the exact best rows that came back, the exact answer taken in the same snapshot; the "
         "row that a question was drawn from is left out of both",
         *([f"hnsw.ef_search is {ef} where a way does not say otherwise"] if ef is not None else []),
-        "alike: how many ACL values open as many rows as this one",
+        "plan, as PostgreSQL makes it today: walks the vector index and filters, or finds the rows by the index on the "
+        "permission, or reads all rows",
+        "alike: how many ACL values open as many rows as this one; lost rows: of the questions asked, in the way "
+        "that is judged",
         "near own, near others: the caller's share of the rows nearest to one of its own, and to one of the others'; "
         "a random set has its plain share in both",
         "latency is what this client waited, one question at a time, after the exact answer had read the same rows",

@@ -30,7 +30,7 @@ def choose_scopes(candidates: Sequence[Candidate], most: int) -> list[Candidate]
 def label(values: Sequence[str], key: bytes) -> str:
     """Name a caller by a keyed hash of its ACL values: without the key, a guess cannot be checked."""
     text = "\0".join(sorted(values)).encode()
-    return "acl-" + hmac.new(key, text, hashlib.sha256).hexdigest()[:8]
+    return "acl-" + hmac.new(key, text, hashlib.sha256).hexdigest()[:6]
 
 
 def random_bound(share: float) -> int:

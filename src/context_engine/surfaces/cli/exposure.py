@@ -118,6 +118,8 @@ def check_acl_exposure(  # noqa: PLR0913 (an option is an argument)
 
 
 def _run(session: options.Session, database_url: str | None, request: Request) -> Report:
+    if database_url == "":
+        raise typer.BadParameter("--database-url is empty")
     settings = Settings()
     url = database_url or session.database_url or settings.database_url
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[what]}"), TimeElapsedColumn())

@@ -1,10 +1,11 @@
 """The report of `check-acl-exposure` for people at a terminal."""
 
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from rich.text import Text
 
-from context_engine.exposure.model import Caller, Figures, Finding, Level, QuestionKind, Report
+from context_engine.exposure.model import Caller, Figures, Finding, Level, Plan, QuestionKind, Report
 from context_engine.exposure.page import KINDS, reading, subject
 from context_engine.exposure.verdict import pooled
 from context_engine.surfaces.cli.output import out, plain, say, table
@@ -16,13 +17,20 @@ _STYLES: Final[dict[Level, str]] = {
     "severe": "bold red",
     "not measured": "dim",
 }
-_SHORT: Final = {"planned": "planned", "forced": "forced", "iterative": "iterative", "routed": "routed"}
+_PLANS: Final[dict[Plan, str]] = {
+    "vector index": "vector",
+    "filter index": "filter",
+    "sequential scan": "all rows",
+    "other": "other",
+}
+_SHORT: Final = {"planned": "plan", "forced": "index", "iterative": "iter"}
 
 
 def show(report: Report) -> None:
     """Write the whole report."""
     say(f"{report.target.table.title}", "bold")
     say(subject(report))
+    _legend(report)
     for kind in KINDS:
         if any(kind in caller.figures for caller in report.callers):
             _figures(report, kind)
@@ -49,28 +57,57 @@ def _finding(finding: Finding) -> None:
 
 def column(name: str) -> str:
     """Shorten a way's name for the head of a column."""
-    return _SHORT.get(name, name.replace("after-", "after ").replace("x", "×").replace("-ef", ", ef↑"))
+    base = name.removesuffix("-ef")
+    short = _SHORT.get(base, base.removeprefix("after-").replace("x", "×"))
+    return short if base == name else f"{short}+"
+
+
+def _legend(report: Report) -> None:
+    """Say once what the heads of the columns mean."""
+    _heading("Ways of searching")
+    rows: list[tuple[str, str]] = []
+    for name, title in report.methods.items():
+        rows.append((column(name), f"{title}, which is judged" if name == report.method else title))
+    out.print(table("", "", rows=rows))
 
 
 def _figures(report: Report, kind: QuestionKind) -> None:
-    _heading(f"Recall@{report.top_k} (and empty answers): {KINDS[kind]}")
+    _heading(f"Recall@{report.top_k}: {KINDS[kind]}")
     names = [name for name in report.methods if any(name in c.figures.get(kind, {}) for c in report.callers)]
-    rows: list[list[str | Text]] = []
     alone = [report.everything] if report.everything and kind == "own" else []
-    for caller in (*alone, *report.callers):
-        cells = [_cell(caller.figures.get(kind, {}).get(name)) for name in names]
-        rows.append([caller.label, _share(caller), *cells])
-    out.print(table("caller", "sees", *map(column, names), rows=rows))
+    callers = [caller for caller in (*alone, *report.callers) if kind in caller.figures]
+    heads = ("caller", "sees", *map(column, names))
+    out.print(table(*heads, rows=[_row(caller, kind, names, _recall) for caller in callers]))
+    if any(figures.empty for caller in callers for figures in caller.figures[kind].values()):
+        say("empty answers, in %", "bold")
+        out.print(table(*heads, rows=[_row(caller, kind, names, _empty) for caller in callers]))
 
 
-def _cell(figures: Figures | None) -> Text:
+def _row(
+    caller: Caller, kind: QuestionKind, names: Sequence[str], cell: Callable[[Figures | None], Text]
+) -> list[str | Text]:
+    figures = caller.figures[kind]
+    return [_unbroken(caller.label), _unbroken(_share(caller)), *(cell(figures.get(name)) for name in names)]
+
+
+def _unbroken(text: str) -> Text:
+    made = plain(text)
+    made.no_wrap = True
+    return made
+
+
+def _recall(figures: Figures | None) -> Text:
     if figures is None or not figures.questions:
-        return plain("timed out" if figures and figures.timeouts else "–", "dim")
-    empty = f" ({figures.empty:.0%})" if figures.empty else ""
+        return plain("late" if figures and figures.timeouts else "–", "dim")
     style = "green" if not figures.lossy else "yellow" if figures.recall >= 0.95 else "red"
     # 1.00 is kept for what lost nothing.
-    recall = "1.00" if not figures.lossy else f"{min(figures.recall, 0.99):.2f}"
-    return plain(recall + empty, style)
+    return plain("1.00" if not figures.lossy else f"{min(figures.recall, 0.99):.2f}", style)
+
+
+def _empty(figures: Figures | None) -> Text:
+    if figures is None or not figures.questions:
+        return plain("–", "dim")
+    return plain(f"{figures.empty * 100:.0f}", "red" if figures.empty else "dim")
 
 
 def _percent(share: float | None) -> str:
@@ -85,11 +122,11 @@ def _latency(report: Report) -> None:
     _heading("Latency, p50 in ms over all questions")
     every = [*([report.everything] if report.everything else []), *report.callers]
     names = [name for name in report.methods if any(pooled(caller, name).questions for caller in every)]
-    rows: list[list[str]] = []
+    rows: list[list[str | Text]] = []
     for caller in every:
         figures = [pooled(caller, name) for name in names]
         cells = [f"{each.p50_ms:.1f}" if each.questions else "–" for each in figures]
-        rows.append([caller.label, _share(caller), *cells])
+        rows.append([_unbroken(caller.label), _unbroken(_share(caller)), *cells])
     out.print(table("caller", "sees", *map(column, names), rows=rows))
 
 
@@ -100,10 +137,11 @@ def _callers(report: Report) -> None:
         finding, layout = report.findings[caller.label], caller.layout
         near = [_percent(layout.near_own), _percent(layout.near_others), _percent(layout.expected)]
         alike = f"{caller.alike:,}" if caller.alike > 1 else "–"
-        plan = f"{caller.plan} {caller.plan_index or ''}".strip()
-        words = plain(f"{finding.level}: {finding.what}", _STYLES[finding.level])
-        rows.append([caller.label, f"{caller.visible:,}", alike, plan, *near, words])
-    columns = ("caller", "rows", "alike", "plan today", "near own", "near others", "random", "judgement")
+        figures = pooled(caller, report.method)
+        grade = plain(finding.level, _STYLES[finding.level])
+        lost = f"{figures.lossy} of {figures.questions}"
+        rows.append([caller.label, f"{caller.visible:,}", alike, _PLANS[caller.plan], *near, grade, lost])
+    columns = ("caller", "rows", "alike", "plan", "near own", "near others", "random", "grade", "lost rows")
     out.print(table(*columns, rows=rows))
     advice: dict[str, list[str]] = {}
     for caller in report.callers:
