@@ -114,7 +114,7 @@ def main() -> None:
             reports[layout] = _measure(url, layout, samples, out, console)
             reports[layout]["machine"] = {
                 "cores": os.cpu_count(),
-                "system": platform.platform(),
+                "system": f"{platform.system()} {platform.machine()}",
                 "load_average": [round(before, 2), round(os.getloadavg()[0], 2)],
             }
             file.write_text(json.dumps(reports[layout], indent=1) + "\n")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +23,14 @@ WAYS: Final = {
 KINDS: Final = {"own": "questions near the caller's rows", "others": "questions near other rows"}
 
 
+def _means(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
+    """Join callers of one size: their mean."""
+    by_share: dict[float, list[float]] = {}
+    for share, recall in points:
+        by_share.setdefault(share, []).append(recall)
+    return list(by_share), [sum(recalls) / len(recalls) for recalls in by_share.values()]
+
+
 def draw(file: Path, reports: Mapping[str, Mapping[str, Any]]) -> None:
     """Write the plot."""
     figure = Figure(figsize=(12, 7), layout="constrained")
@@ -37,8 +45,8 @@ def draw(file: Path, reports: Mapping[str, Mapping[str, Any]]) -> None:
                     if way in caller["figures"].get(kind, {})
                 )
                 if points:
-                    width = 4 - 0.5 * place
-                    axes.plot(*zip(*points, strict=True), color=colour, marker=marker, markersize=4, linewidth=width)
+                    axes.plot(*zip(*points, strict=True), color=colour, marker=marker, markersize=4, linestyle="")
+                    axes.plot(*_means(points), color=colour, linewidth=4 - 0.5 * place)
             axes.set_ylim(-0.03, 1.03)
             axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g} %"))
             axes.grid(alpha=0.3)
