@@ -5,7 +5,8 @@ WORKERS ?= 2
 CASES ?= 2000
 SEED ?= 1
 
-.PHONY: help demo test check format sync bench-latency bench-policy bench-promise bench-soak bench-row-security fire clean
+.PHONY: help demo test check format sync fire clean
+.PHONY: bench-exposure bench-latency bench-policy bench-promise bench-row-security bench-soak
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -42,6 +43,9 @@ format: .venv/.dev  ## lay out the code
 
 sync: .venv/.dev  ## generate the synchronous code from the asynchronous
 	$(BIN)/python tools/unasync.py
+
+bench-exposure: .venv/.dev  ## recall under permissions on 100,000 rows in three layouts
+	$(BIN)/python -m benchmarks.exposure
 
 bench-latency: .venv/.dev  ## 50,000 documents with real owners: ingest, sizes, search times beside plain SQL
 	$(BIN)/python -m benchmarks.latency

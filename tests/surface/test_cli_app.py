@@ -18,6 +18,7 @@ from context_engine.surfaces.cli.app import app
 COMMANDS = [
     [],
     *([name] for name in ("migrate", "ingest", "search", "documents", "delete", "doctor", "maintain", "harden")),
+    *([name] for name in ("verify", "explain", "diff", "who-can", "check-acl-exposure")),
     *(["acl", name] for name in ("show", "set")),
     *(["policy", name] for name in ("set", "list")),
     *(["audit", name] for name in ("list", "export", "prune")),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Any, LiteralString
 
 from psycopg import AsyncConnection, AsyncCursor, sql
@@ -172,10 +172,6 @@ class AsyncStore:
         """Close every connection."""
         await self._pool.close()
 
-    def connection(self) -> AbstractAsyncContextManager[AsyncConnection[TupleRow]]:
-        """Lend a connection; what was left open on it is undone when it comes back."""
-        return self._pool.connection()
-
     def render(self, text: LiteralString, **parts: sql.Composable) -> bytes:
         """Write the schema's name, and other quoted parts, into a statement."""
         rendered = None if parts else self._rendered.get(text)
@@ -222,7 +218,7 @@ class AsyncStore:
             yield transaction
 
     @asynccontextmanager
-    async def _connection(self) -> AsyncGenerator[AsyncConnection[TupleRow]]:
+    async def connection(self) -> AsyncGenerator[AsyncConnection[TupleRow]]:
         """Lend a connection; where it breaks, those that lie idle are looked at too, so that the next call has none."""
         async with self._pool.connection() as connection:
             try:
@@ -234,7 +230,7 @@ class AsyncStore:
     @asynccontextmanager
     async def _transaction(self, begin: LiteralString) -> AsyncGenerator[AsyncTransaction]:
         with translated():
-            async with self._connection() as connection:
+            async with self.connection() as connection:
                 transaction = AsyncTransaction(self, connection, begin)
                 try:
                     yield transaction
@@ -246,6 +242,6 @@ class AsyncStore:
     async def query(self, statement: Statement) -> list[Row]:
         """Run one statement by itself, outside any transaction block."""
         with translated():
-            async with self._connection() as connection:
+            async with self.connection() as connection:
                 cursor = await connection.execute(self.render(statement.text), statement.params)
                 return await cursor.fetchall() if cursor.description else []

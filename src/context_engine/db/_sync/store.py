@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any, LiteralString
 
 from psycopg import Connection, Cursor, sql
@@ -173,10 +173,6 @@ class Store:
         """Close every connection."""
         self._pool.close()
 
-    def connection(self) -> AbstractContextManager[Connection[TupleRow]]:
-        """Lend a connection; what was left open on it is undone when it comes back."""
-        return self._pool.connection()
-
     def render(self, text: LiteralString, **parts: sql.Composable) -> bytes:
         """Write the schema's name, and other quoted parts, into a statement."""
         rendered = None if parts else self._rendered.get(text)
@@ -223,7 +219,7 @@ class Store:
             yield transaction
 
     @contextmanager
-    def _connection(self) -> Generator[Connection[TupleRow]]:
+    def connection(self) -> Generator[Connection[TupleRow]]:
         """Lend a connection; where it breaks, those that lie idle are looked at too, so that the next call has none."""
         with self._pool.connection() as connection:
             try:
@@ -235,7 +231,7 @@ class Store:
     @contextmanager
     def _transaction(self, begin: LiteralString) -> Generator[Transaction]:
         with translated():
-            with self._connection() as connection:
+            with self.connection() as connection:
                 transaction = Transaction(self, connection, begin)
                 try:
                     yield transaction
@@ -247,6 +243,6 @@ class Store:
     def query(self, statement: Statement) -> list[Row]:
         """Run one statement by itself, outside any transaction block."""
         with translated():
-            with self._connection() as connection:
+            with self.connection() as connection:
                 cursor = connection.execute(self.render(statement.text), statement.params)
                 return cursor.fetchall() if cursor.description else []

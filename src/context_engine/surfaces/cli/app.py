@@ -18,6 +18,7 @@ from context_engine.surfaces.cli.audit import export_audit, list_audit, prune_au
 from context_engine.surfaces.cli.doctor import doctor
 from context_engine.surfaces.cli.documents import delete, documents, list_policies, set_acl, set_policy, show_acl
 from context_engine.surfaces.cli.explain import diff, explain, who_can
+from context_engine.surfaces.cli.exposure import check_acl_exposure
 from context_engine.surfaces.cli.harden import harden
 from context_engine.surfaces.cli.ingest import ingest
 from context_engine.surfaces.cli.maintain import maintain
@@ -112,14 +113,19 @@ def migrate(context: typer.Context) -> None:
 def _add(to: typer.Typer, *commands: FunctionType) -> None:
     """Add commands, named by the first word of their functions."""
     for command in commands:
-        text, epilog = _help_and_epilog(command.__doc__ or "")
-        name = "who-can" if command is who_can else command.__name__.split("_")[0]
-        to.command(name, help=text, epilog=epilog)(command)
+        _add_as(to, command.__name__.split("_")[0], command)
+
+
+def _add_as(to: typer.Typer, name: str, command: FunctionType) -> None:
+    text, epilog = _help_and_epilog(command.__doc__ or "")
+    to.command(name, help=text, epilog=epilog)(command)
 
 
 _help, _epilog = _help_and_epilog(_global_options.__doc__ or "")
 app.callback(help=_help, epilog=_epilog)(_global_options)
-_add(app, migrate, ingest, search, documents, delete, doctor, maintain, harden, verify, explain, who_can, diff)
+_add(app, migrate, ingest, search, documents, delete, doctor, maintain, harden, verify, explain, diff)
+_add_as(app, "who-can", who_can)
+_add_as(app, "check-acl-exposure", check_acl_exposure)
 app.add_typer(acl := typer.Typer(help="Show or change who may read a document.", no_args_is_help=True), name="acl")
 _add(acl, show_acl, set_acl)
 app.add_typer(policy := typer.Typer(help=_POLICY, no_args_is_help=True), name="policy")

@@ -1,0 +1,1 @@
+"""Measure a database that may be anyone's: reads only, and only what the measurement needs."""

@@ -1,0 +1,1 @@
+"""Whether a vector search under permissions loses results: what to measure and how to judge it. Pure."""

@@ -1,0 +1,1 @@
+{column} && %(values)s::{array_type}

@@ -1,0 +1,1 @@
+{leaf} ?| %(values)s::text[]

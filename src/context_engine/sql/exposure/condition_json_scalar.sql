@@ -1,0 +1,1 @@
+{leaf} = ANY (%(values)s::text[])

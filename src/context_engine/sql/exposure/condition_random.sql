@@ -1,0 +1,1 @@
+hashtextextended(ctid::text, %(seed)s::bigint + tableoid::bigint) < %(bound)s::bigint

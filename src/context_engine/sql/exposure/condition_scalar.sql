@@ -1,0 +1,1 @@
+{column} = ANY (%(values)s::{array_type})

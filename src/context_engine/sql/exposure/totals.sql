@@ -1,0 +1,1 @@
+SELECT count(*), count({embedding}) FROM {table} WHERE {base}

@@ -1,0 +1,1 @@
+SELECT count({embedding}) FROM {table} WHERE {base} AND {condition}
