@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 WORKERS ?= 2
 
-.PHONY: help demo test check format sync bench-latency bench-promise clean
+.PHONY: help demo test check format sync bench-latency bench-promise bench-retrieval clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -46,6 +46,9 @@ bench-latency: .venv/.dev  ## 50,000 documents with real owners: ingest, sizes, 
 
 bench-promise: .venv/.dev  ## a long random campaign for the promise
 	CONTEXT_ENGINE_PROMISE_CASES=2000 $(BIN)/python -m pytest tests/authz -n $(WORKERS) --timeout=0
+
+bench-retrieval: .venv/.dev  ## judged sets: hybrid beside the vector leg alone, with 95 % intervals
+	$(BIN)/python -m benchmarks.retrieval $(ARGS)
 
 clean:  ## remove the virtual environment and caches
 	rm -rf .venv .cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
