@@ -26,7 +26,7 @@ Scores = dict[str, dict[str, float]]
 
 _PACKAGE: Final = Path(context_engine.__file__).parent
 _STORED_BY: Final = ("text", "ingest", "sql/schema.sql", "retrieval/bm25.py", "engine/encode.py")
-_ANALYSER: Final = ("language", "k1", "b", "length_pivot")
+_ANALYSER: Final = ("language", "k1", "b", "length_pivot", "name_weight")
 
 
 @cache

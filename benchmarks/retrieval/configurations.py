@@ -36,7 +36,12 @@ def _hybrid(name: str, **sections: dict[str, Any]) -> Configuration:
     return Configuration(name, sections)
 
 
-_RRF_BEFORE: Final = {"fts": 1.0, "trgm": 0.4, "ann": 1.0}
+_BEFORE: Final = {"fts": 1.0, "trgm": 0.4, "ann": 1.0}
+
+
+def _fixed(method: str, k: int = 20, **weights: float) -> dict[str, Any]:
+    return {"method": method, "k": k, "adaptive": False, "weights": {**_BEFORE, **weights}}
+
 
 CONFIGURATIONS: Final = {
     configuration.name: configuration
@@ -45,8 +50,15 @@ CONFIGURATIONS: Final = {
         _alone("lexical", "fts"),
         _alone("fuzzy", "trgm"),
         _hybrid("hybrid"),
-        _hybrid("rrf-20", fusion={"method": "rrf", "k": 20, "weights": _RRF_BEFORE}),
-        _hybrid("rrf-60", fusion={"method": "rrf", "k": 60, "weights": _RRF_BEFORE}),
-        _hybrid("minmax", fusion={"method": "minmax", "weights": _RRF_BEFORE}),
+        _hybrid("rrf-20", fusion=_fixed("rrf")),
+        _hybrid("rrf-60", fusion=_fixed("rrf", 60)),
+        _hybrid("minmax-fixed", fusion=_fixed("minmax", fts=0.5, trgm=0.5)),
+        _hybrid("rrf-adaptive", fusion={"method": "rrf"}),
+        _hybrid("text-less", fusion={"weights": {"fts": 0.5, "trgm": 0.5}}),
+        _hybrid("text-more", fusion={"weights": {"fts": 1.0, "trgm": 1.0}}),
+        _hybrid("words-once", search={"repeated_words": "once"}),
+        _hybrid("words-counted", search={"repeated_words": "count"}),
+        _hybrid("name-once", analyser={"name_weight": 1.0}),
+        _hybrid("no-stems", analyser={"language": "simple"}),
     )
 }

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from context_engine.db import copy_format
 from context_engine.ingest.diff import Change
 from context_engine.ingest.plan import DocumentPlan
-from context_engine.retrieval.bm25 import DIMENSIONS, term_frequencies
+from context_engine.retrieval.bm25 import DIMENSIONS, Saturation, term_frequencies
 from context_engine.retrieval.fuzzy import deletions
 from context_engine.retrieval.legs import int_array
 from context_engine.settings import AnalyserSettings
@@ -25,12 +25,14 @@ class EncodedText:
     by_hash: dict[bytes, tuple[bytes, bytes]] = field(default_factory=dict[bytes, tuple[bytes, bytes]])
     words: set[str] = field(default_factory=set[str])
 
-    def add(self, content_hash: bytes, text: str, analyser: Analyser, settings: AnalyserSettings) -> None:
-        """Analyse a text and keep its tsvector and sparsevec, encoded."""
+    def add(self, content_hash: bytes, name: str, text: str, analyser: Analyser, settings: AnalyserSettings) -> None:
+        """Analyse what is indexed of a chunk, its document's name with it, and keep tsvector and sparsevec, encoded."""
         if content_hash in self.by_hash:
             return
         analysis = analyser.analyse(text)
-        weights = term_frequencies(analysis.positions, analysis.length, settings.k1, settings.b, settings.length_pivot)
+        saturation = Saturation(settings.k1, settings.b, settings.length_pivot, settings.name_weight)
+        named = analyser.analyse(name).positions
+        weights = term_frequencies(analysis.positions, analysis.length, saturation, named)
         self.words.update(analysis.positions)
         self.by_hash[content_hash] = (
             copy_format.tsvector(analysis.positions),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from context_engine.model import Hit, SearchResult
-from context_engine.names import LEGS, LegName
+from context_engine.names import LEGS, TEXT_LEGS, LegName
 from context_engine.settings import FusionSettings
 
 _SCORE_TOLERANCE: Final = 1e-5
@@ -53,6 +53,8 @@ class _Ranks:
         self._floor = 1.0 if leg == "ann" else 0.0
         taken = self._ascending[-limit:]
         self.least, self.most = (taken[0], taken[-1]) if taken else (0.0, 0.0)
+        if leg in TEXT_LEGS and len(self._ascending) < limit:
+            self.least = 0.0
 
     def span(self, key: int) -> tuple[int, int]:
         """Return the first and the last rank that a chunk may have."""

@@ -139,6 +139,10 @@ class Analyser:
             words.extend(known)
         return words
 
+    def lexeme(self, word: str) -> str:
+        """Return what a simple word, already folded, is found by: its stem."""
+        return self._lexeme(word)
+
     def _learn(self, chunk: str) -> _Entry:
         entries = [
             self._entries.get(token) or _remember(self._entries, token, self._entry(kind, token), _MEMO_ENTRIES)

@@ -196,7 +196,8 @@ class Engine:
             documents: only these document ids.
             metadata: wanted values by key: a value, a list of values, or comparisons such as `{"gte": 2020}`.
             exact: scan every visible vector, however many there are.
-            weights: fusion weights for this call, over those in the settings; 0 switches a leg off.
+            weights: fusion weights for this call, over those in the settings, taken as they are (see
+                `fusion.adaptive`); 0 switches a leg off.
 
         Raises:
             InputError: when an argument is not valid.
@@ -219,7 +220,8 @@ class Engine:
             except ProviderError as error:
                 failed["ann"] = str(error)
         embed_ms = (time.perf_counter() - started) * 1000
-        request = SearchRequest(question, scope, embedding, merged, failed, top_k, exact)
+        adaptive = self.settings.fusion.adaptive and not weights
+        request = SearchRequest(question, scope, embedding, merged, adaptive, failed, top_k, exact)
         result = opened.searcher.search(request)
         result.report.timings_ms["embed"] = embed_ms
         return result
@@ -382,7 +384,7 @@ class _Opened:
         self.server = server
         self.applied = applied
         self.access_classes = AccessClasses(store)
-        self.searcher = Searcher(store, engine.settings)
+        self.searcher = Searcher(store, engine.settings, engine._analyser)  # pyright: ignore[reportPrivateUsage]
         self._engine = engine
 
     def ingestor(self) -> Ingestor:
