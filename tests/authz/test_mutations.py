@@ -128,8 +128,8 @@ def _cut_before_filter(near: Any, frequencies: Any, at_most: int) -> list[fuzzy.
 
 
 def _hidden_spellings(near: Any, frequencies: Any, at_most: int) -> list[fuzzy.Spelling]:
-    for spelling in near:
-        frequencies.setdefault(spelling.word, 1)
+    for found in near:
+        frequencies.setdefault(found.word, 1)
     return fuzzy.choose_spellings(near, frequencies, at_most)
 
 
