@@ -96,6 +96,9 @@ class AnalyserSettings(_Section):
     """How text becomes lexemes. Recorded in the database; changing them needs a reindex."""
 
     language: str = "english"
+    """A Snowball language, or `simple` for no stemming."""
+    stopwords: Literal["language", "none"] | list[str] = "language"
+    """Words that are not searched for: the language's own, none, or these."""
     k1: float = Field(default=1.2, gt=0, le=10)
     b: float = Field(default=0.75, ge=0, le=1)
     length_pivot: float = Field(default=100.0, gt=0)

@@ -101,7 +101,7 @@ class Oracle:
     ) -> None:
         self.settings = settings or Settings()
         self._embedder = as_embedder(embedder)
-        self._analyser = Analyser(self.settings.analyser.language)
+        self._analyser = Analyser.of(self.settings.analyser)
         self._policies = {nfc(name): acl for name, acl in (policies or {}).items()}
         found = {entry.id: entry for entry in map(self._read, documents)}
         self._entries = [found[key] for key in sorted(found)]

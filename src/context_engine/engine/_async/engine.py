@@ -29,6 +29,7 @@ from context_engine.diagnostics.facts import DatabaseFacts
 from context_engine.engine import arguments
 from context_engine.engine._async.acls import AsyncAccessClasses
 from context_engine.engine._async.ingest import AsyncIngestor
+from context_engine.engine._async.reindex import AsyncReindexer
 from context_engine.engine._async.search import AsyncSearcher, SearchRequest
 from context_engine.engine.embedded import start_embedded
 from context_engine.errors import InputError, NotFound, ProviderError, StoreError
@@ -80,7 +81,7 @@ class AsyncEngine:
         self._url = database_url or self.settings.database_url
         self._data_dir = Path(data_dir) if data_dir else self.settings.data_dir
         self._embedder: Embedder = as_embedder(embedder or arguments.default_embedder())
-        self._analyser = Analyser(self.settings.analyser.language)
+        self._analyser = Analyser.of(self.settings.analyser)
         self._lock = asyncio.Lock()
         self._opened: _Opened | None = None
         self._closed = False
@@ -108,7 +109,7 @@ class AsyncEngine:
         if self._closed:
             raise StoreError("the engine is closed: make a new one")
 
-    async def _connect(self, upgrade: bool = False) -> _Opened:
+    async def _connect(self, upgrade: bool = False, reindex: bool = False) -> _Opened:
         check_dimension(self._embedder.dim)
         server = None
         url = self._url
@@ -122,7 +123,8 @@ class AsyncEngine:
             if upgrade or await is_fresh(store):
                 applied = await migrate(store)
             await store.locate_extensions()
-            await register(store, arguments.facts(self._embedder, self.settings, self._analyser.fingerprint))
+            facts = arguments.facts(self._embedder, self.settings, self._analyser.fingerprint)
+            await register(store, {name: fact for name, fact in facts.items() if name == "embedder" or not reindex})
         except BaseException:
             await store.close()
             if server is not None:
@@ -152,6 +154,28 @@ class AsyncEngine:
                 self._opened = await self._connect(upgrade=True)
                 return self._opened.applied
         return await migrate(self._opened.store)
+
+    async def reindex(self, progress: Progress | None = None) -> int:
+        """Make the words of every stored chunk again, after a change of the analyser's settings or version.
+
+        Nothing is embedded anew. It is one transaction: searches go on with the old words until it ends, and writers
+        wait. Engines that were open before must be opened again afterwards.
+
+        Args:
+            progress: called after each batch with documents done and in all.
+
+        Returns:
+            How many documents were analysed again.
+        """
+        async with self._lock:
+            self._check_not_closed()
+            if self._opened is None:
+                self._opened = await self._connect(reindex=True)
+        facts = arguments.facts(self._embedder, self.settings, self._analyser.fingerprint)
+        worded = {name: fact for name, fact in facts.items() if name != "embedder"}
+        done = await AsyncReindexer(self._opened.store, self._analyser, self.settings).run(worded, progress)
+        await maintain.settle(self._opened.store, done)
+        return done
 
     async def ingest(self, documents: Iterable[Document], progress: Progress | None = None) -> IngestReport:
         """Store documents: new ones, changed ones, and what of them changed.

@@ -30,6 +30,7 @@ from context_engine.diagnostics.facts import DatabaseFacts
 from context_engine.engine import arguments
 from context_engine.engine._sync.acls import AccessClasses
 from context_engine.engine._sync.ingest import Ingestor
+from context_engine.engine._sync.reindex import Reindexer
 from context_engine.engine._sync.search import Searcher, SearchRequest
 from context_engine.engine.embedded import start_embedded
 from context_engine.errors import InputError, NotFound, ProviderError, StoreError
@@ -81,7 +82,7 @@ class Engine:
         self._url = database_url or self.settings.database_url
         self._data_dir = Path(data_dir) if data_dir else self.settings.data_dir
         self._embedder: Embedder = as_embedder(embedder or arguments.default_embedder())
-        self._analyser = Analyser(self.settings.analyser.language)
+        self._analyser = Analyser.of(self.settings.analyser)
         self._lock = threading.Lock()
         self._opened: _Opened | None = None
         self._closed = False
@@ -109,7 +110,7 @@ class Engine:
         if self._closed:
             raise StoreError("the engine is closed: make a new one")
 
-    def _connect(self, upgrade: bool = False) -> _Opened:
+    def _connect(self, upgrade: bool = False, reindex: bool = False) -> _Opened:
         check_dimension(self._embedder.dim)
         server = None
         url = self._url
@@ -123,7 +124,8 @@ class Engine:
             if upgrade or is_fresh(store):
                 applied = migrate(store)
             store.locate_extensions()
-            register(store, arguments.facts(self._embedder, self.settings, self._analyser.fingerprint))
+            facts = arguments.facts(self._embedder, self.settings, self._analyser.fingerprint)
+            register(store, {name: fact for name, fact in facts.items() if name == "embedder" or not reindex})
         except BaseException:
             store.close()
             if server is not None:
@@ -153,6 +155,28 @@ class Engine:
                 self._opened = self._connect(upgrade=True)
                 return self._opened.applied
         return migrate(self._opened.store)
+
+    def reindex(self, progress: Progress | None = None) -> int:
+        """Make the words of every stored chunk again, after a change of the analyser's settings or version.
+
+        Nothing is embedded anew. It is one transaction: searches go on with the old words until it ends, and writers
+        wait. Engines that were open before must be opened again afterwards.
+
+        Args:
+            progress: called after each batch with documents done and in all.
+
+        Returns:
+            How many documents were analysed again.
+        """
+        with self._lock:
+            self._check_not_closed()
+            if self._opened is None:
+                self._opened = self._connect(reindex=True)
+        facts = arguments.facts(self._embedder, self.settings, self._analyser.fingerprint)
+        worded = {name: fact for name, fact in facts.items() if name != "embedder"}
+        done = Reindexer(self._opened.store, self._analyser, self.settings).run(worded, progress)
+        maintain.settle(self._opened.store, done)
+        return done
 
     def ingest(self, documents: Iterable[Document], progress: Progress | None = None) -> IngestReport:
         """Store documents: new ones, changed ones, and what of them changed.
