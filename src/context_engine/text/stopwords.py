@@ -22,7 +22,7 @@ _GERMAN: Final = """der die das den dem des ein eine einen einem einer eines kei
 _FRENCH: Final = """le la les l un une des du de d au aux ce cet cette ces c
     je j me m moi tu te t toi il elle on nous vous ils elles lui leur se s son sa ses mon ma mes ton ta tes notre nos
     votre vos leurs y en dans sur sous par pour avec sans vers chez entre
-    suis est sommes sont était étaient être été ai a avons ont avait avaient avoir fait
+    suis est sommes sont était étaient être ai a avons ont avait avaient avoir fait
     et ou mais donc car si que qu qui quoi dont où quand comment pourquoi quel quelle quels quelles
     ne n pas plus très aussi comme"""
 _SPANISH: Final = """el la los las un una unos unas lo al del de este esta estos estas ese esa eso esto
