@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 WORKERS ?= 2
 
-.PHONY: help demo test check format sync bench-latency bench-promise bench-retrieval clean
+.PHONY: help demo test check format sync bench-latency bench-promise bench-retrieval bench-text clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -49,6 +49,9 @@ bench-promise: .venv/.dev  ## a long random campaign for the promise
 
 bench-retrieval: .venv/.dev  ## judged sets: hybrid beside the vector leg alone, with 95 % intervals
 	$(BIN)/python -m benchmarks.retrieval $(ARGS)
+
+bench-text: .venv/.dev  ## the text legs beside plain PostgreSQL, and from 10,000 chunks to a million
+	$(BIN)/python -m benchmarks.text $(ARGS)
 
 clean:  ## remove the virtual environment and caches
 	rm -rf .venv .cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
