@@ -19,7 +19,7 @@ from pydantic_settings import (
 )
 
 from context_engine.errors import ConfigError
-from context_engine.names import LegName
+from context_engine.names import TEXT_LEGS, LegName
 
 DEFAULT_WEIGHTS: Final[dict[LegName, float]] = {"fts": 0.75, "trgm": 0.75, "ann": 1.0, "graph": 1.0}
 
@@ -46,6 +46,8 @@ class SearchSettings(_Section):
 
     candidates: int = Field(default=100, ge=1, le=10_000)
     """Rows a leg gives to fusion; `top_k` where that is more, so a larger `top_k` can change the order of the first."""
+    lexical_candidates: int | None = Field(default=None, ge=1, le=10_000)
+    """The same for the two text legs, where it is to be another number."""
     max_query_chars: int = Field(default=8_000, ge=1, le=100_000)
     max_query_terms: int = Field(default=256, ge=1, le=1024)
     """Distinct lexemes of a question that are scored, in the order they stand; the rest is reported."""
@@ -61,6 +63,11 @@ class SearchSettings(_Section):
     """A word that fewer visible chunks hold is looked for in other spellings."""
     trgm_max_expansions: int = Field(default=20, ge=1, le=200)
     """Spellings kept for one word."""
+
+    def limit(self, leg: LegName, top_k: int) -> int:
+        """Return how many rows a leg gives to fusion at most."""
+        text = self.lexical_candidates if leg in TEXT_LEGS else None
+        return max(text or self.candidates, top_k)
 
 
 class FusionSettings(_Section):

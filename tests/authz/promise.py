@@ -48,6 +48,7 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "narrow": {
         "search": {
             "candidates": 3,
+            "lexical_candidates": 4,
             "max_query_terms": 3,
             "trgm_max_query_words": 2,
             "trgm_expand_below": 2,

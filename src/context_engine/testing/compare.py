@@ -20,20 +20,22 @@ class Expected:
     Attributes:
         lists: for each leg that takes part, the exact score of every chunk it finds.
         weights: each leg's weight.
-        limit: how many of a leg's chunks go into fusion.
+        limits: how many of each leg's chunks go into fusion.
         top_k: how many hits are wanted.
     """
 
     lists: Mapping[LegName, Mapping[int, float]]
     weights: Mapping[LegName, float]
     fusion: FusionSettings
-    limit: int
+    limits: Mapping[LegName, int]
     top_k: int
 
 
 def find_differences(result: SearchResult, expected: Expected) -> list[str]:
     """Say in words what differs."""
-    ranks: dict[LegName, _Ranks] = {leg: _Ranks(leg, scores, expected.limit) for leg, scores in expected.lists.items()}
+    ranks: dict[LegName, _Ranks] = {
+        leg: _Ranks(leg, scores, expected.limits[leg]) for leg, scores in expected.lists.items()
+    }
     found: list[str] = []
     for hit in result.hits:
         found += _compare_places(hit, ranks)

@@ -20,7 +20,7 @@ from context_engine.model import (
     SearchResult,
 )
 from context_engine.models.embedder import as_embedder, embed_documents, embed_query
-from context_engine.names import LegName
+from context_engine.names import LEGS, LegName
 from context_engine.settings import Settings
 from context_engine.testing import words
 from context_engine.testing.compare import Expected, find_differences
@@ -201,9 +201,9 @@ class Oracle:
         """Search as the engine does; the arguments are those of `Engine.search`."""
         scores: dict[int, list[float]] = {}
         places: dict[int, dict[LegName, LegHit]] = {}
-        limit = max(self.settings.search.candidates, top_k)
         filters: dict[str, Any] = {"sources": sources, "documents": documents, "metadata": metadata}
         for name, weight in self._fitted(query, principals, weights, filters).items():
+            limit = self.settings.search.limit(name, top_k)
             found = self.leg(name, query, principals, limit, **filters)
             for hit, gain in zip(found, self._gains(name, found, weight, limit), strict=True):
                 scores.setdefault(hit.chunk_id, []).append(gain)
@@ -245,7 +245,7 @@ class Oracle:
             },
             weights=self._fitted(query, principals, weights, filters),
             fusion=self.settings.fusion,
-            limit=max(self.settings.search.candidates, top_k),
+            limits={name: self.settings.search.limit(name, top_k) for name in LEGS},
             top_k=top_k,
         )
         found = find_differences(result, expected)

@@ -154,10 +154,18 @@ class AsyncSearcher:
         apart: bool,
     ) -> None:
         mark = time.perf_counter()
-        limit = max(self._settings.search.candidates, request.top_k)
+        settings = self._settings.search
+        limit = settings.limit("ann", request.top_k)
         routes: dict[LegName, Route] = {}
         if request.wants("fts"):
-            lexical = legs.fts(visibility, request.question, frequencies, run.chunks, self._settings, limit)
+            lexical = legs.fts(
+                visibility,
+                request.question,
+                frequencies,
+                run.chunks,
+                self._settings,
+                settings.limit("fts", request.top_k),
+            )
             if lexical:
                 routes["fts"] = lexical
         if request.wants("ann") and request.embedding and run.chunks:
@@ -166,7 +174,8 @@ class AsyncSearcher:
         await self._complete_ann(transaction, request, visibility, run, limit)
         if request.wants("trgm") and request.question.terms:
             try:
-                fuzzy = await self._trgm(transaction, request, visibility, run, frequencies, limit)
+                text_limit = settings.limit("trgm", request.top_k)
+                fuzzy = await self._trgm(transaction, request, visibility, run, frequencies, text_limit)
             except StoreError as error:  # a failed look-up of spellings is the fuzzy leg's own
                 run.note("trgm", "failed", str(error))
                 fuzzy = None
@@ -261,7 +270,7 @@ class AsyncSearcher:
         if request.adaptive:
             lookup = run.lookup and bool(run.lists.get("trgm"))
             run.weights = adapt(request.weights, lookup, run.rarity, fusion.lookup_factor)
-        limit = max(self._settings.search.candidates, request.top_k)
+        limit = self._settings.search.limit("fts", request.top_k)
         return fuse(run.lists, run.weights, fusion.method, fusion.k, limit)[: request.top_k]
 
     async def _hydrate(
