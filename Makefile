@@ -6,7 +6,7 @@ CASES ?= 2000
 SEED ?= 1
 
 .PHONY: help demo test check format sync fire clean
-.PHONY: bench-exposure bench-latency bench-policy bench-promise bench-row-security bench-soak
+.PHONY: bench-exposure bench-latency bench-policy bench-promise bench-retrieval bench-row-security bench-soak bench-text
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -65,6 +65,12 @@ bench-row-security: .venv/.dev  ## what row-level policies cost, on 50,000 docum
 
 fire: .venv/.dev  ## kill -9 at every step and ten times as often at random, cut connections, full disks, PgBouncer
 	CONTEXT_ENGINE_FIRE=10 $(BIN)/python -m pytest tests/fire --timeout=0
+
+bench-retrieval: .venv/.dev  ## judged sets: hybrid beside the vector leg alone, with 95 % intervals
+	$(BIN)/python -m benchmarks.retrieval $(ARGS)
+
+bench-text: .venv/.dev  ## the text legs beside plain PostgreSQL, and from 10,000 chunks to a million
+	$(BIN)/python -m benchmarks.text $(ARGS)
 
 clean:  ## remove the virtual environment and caches
 	rm -rf .venv .cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -215,6 +215,7 @@ class SearchReport:
         visible_chunks: how many chunks the caller's scope holds.
         timings_ms: milliseconds by stage.
         notes: what of the question was left out, in words.
+        weights: what each leg counted in fusion, fitted to the question where `fusion.adaptive` is on.
     """
 
     exact: bool
@@ -223,6 +224,7 @@ class SearchReport:
     visible_chunks: int
     timings_ms: dict[str, float]
     notes: tuple[str, ...] = ()
+    weights: dict[LegName, float] = field(default_factory=dict[LegName, float])
 
 
 @dataclass(frozen=True, slots=True)

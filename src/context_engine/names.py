@@ -5,6 +5,8 @@ from typing import Final, Literal
 
 LegName = Literal["fts", "trgm", "ann", "graph"]
 LEGS: Final[tuple[LegName, ...]] = ("fts", "trgm", "ann", "graph")
+TEXT_LEGS: Final[tuple[LegName, ...]] = ("fts", "trgm")
+"""The legs that score by words."""
 
 Progress = Callable[[int, int | None], None]
 """Told how much is done, and how much there is where that is known."""

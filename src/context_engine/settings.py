@@ -19,9 +19,9 @@ from pydantic_settings import (
 )
 
 from context_engine.errors import ConfigError
-from context_engine.names import LegName
+from context_engine.names import TEXT_LEGS, LegName
 
-DEFAULT_WEIGHTS: Final[dict[LegName, float]] = {"fts": 1.0, "trgm": 0.4, "ann": 1.0, "graph": 1.0}
+DEFAULT_WEIGHTS: Final[dict[LegName, float]] = {"fts": 0.75, "trgm": 0.75, "ann": 1.0, "graph": 1.0}
 
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -46,6 +46,8 @@ class SearchSettings(_Section):
 
     candidates: int = Field(default=100, ge=1, le=10_000)
     """Rows a leg gives to fusion; `top_k` where that is more, so a larger `top_k` can change the order of the first."""
+    lexical_candidates: int | None = Field(default=None, ge=1, le=10_000)
+    """The same for the two text legs, where it is to be another number."""
     max_query_chars: int = Field(default=8_000, ge=1, le=100_000)
     max_query_terms: int = Field(default=256, ge=1, le=1024)
     """Distinct lexemes of a question that are scored, in the order they stand; the rest is reported."""
@@ -53,19 +55,32 @@ class SearchSettings(_Section):
     lexical_rank: Literal["bm25", "ts_rank_cd", "ts_rank"] = "bm25"
     ann_rows: int = Field(default=20_000, ge=100)
     """Above `storage.ann_exact_threshold`: visible rows that are ranked, from the lists nearest to the question."""
-    trgm_max_query_words: int | None = Field(default=None, ge=0)
-    """At most this many words of a question are expanded, the rarest first; unset means all."""
+    repeated_words: Literal["once", "sqrt", "count"] = "sqrt"
+    """What a word counts that a question says n times: once, the square root of n, or n."""
+    trgm_max_query_words: int | None = Field(default=16, ge=0)
+    """At most this many words of a question are expanded, the rarest first; None means all."""
     trgm_expand_below: int = Field(default=1, ge=1)
     """A word that fewer visible chunks hold is looked for in other spellings."""
     trgm_max_expansions: int = Field(default=20, ge=1, le=200)
     """Spellings kept for one word."""
 
+    def limit(self, leg: LegName, top_k: int) -> int:
+        """Return how many rows a leg gives to fusion at most."""
+        text = self.lexical_candidates if leg in TEXT_LEGS else None
+        return max(text or self.candidates, top_k)
+
 
 class FusionSettings(_Section):
     """How the legs' ranks become one."""
 
-    method: Literal["rrf", "minmax"] = "rrf"
+    method: Literal["rrf", "minmax"] = "minmax"
     k: int = Field(default=20, ge=1)
+    """The constant of `rrf`."""
+    adaptive: bool = True
+    """Fit the weights to the question: text legs count by how rare its rarest word is, and for a name or a code the
+    fuzzy leg leads. A call that gives weights has them taken as they are."""
+    lookup_factor: float = Field(default=0.2, ge=0, le=1)
+    """What the weights of the other legs are multiplied by where the question is a name or a code."""
     weights: dict[LegName, Weight] = Field(default_factory=lambda: dict(DEFAULT_WEIGHTS))
     """A leg's weight; 0 switches it off, one left out keeps its default."""
 
@@ -88,10 +103,15 @@ class AnalyserSettings(_Section):
     """How text becomes lexemes. Recorded in the database; changing them needs a reindex."""
 
     language: str = "english"
+    """A Snowball language, or `simple` for no stemming."""
+    stopwords: Literal["language", "none"] | list[str] = "language"
+    """Words that are not searched for: the language's own, none, or these."""
     k1: float = Field(default=1.2, gt=0, le=10)
     b: float = Field(default=0.75, ge=0, le=1)
     length_pivot: float = Field(default=100.0, gt=0)
     """The length, in words, at which a chunk is neither favoured nor held back."""
+    name_weight: float = Field(default=3.0, ge=1, le=100)
+    """How many occurrences of a word one in the document's name counts for."""
 
 
 class AuditSettings(_Section):

@@ -60,7 +60,10 @@ TYPOS = [
     "parlament",
     "AX-4401-B",
     "repotr",
+    "reporst",
+    "authenticaiton",
 ]
+PARTED = ["AX 4410 B", "ax4410", "kern", "zeph", "http response", "serverbudget", "10.1.2", "obsi", "4410 b"]
 ODD_QUESTIONS = [
     "",
     "the of",
@@ -205,8 +208,8 @@ def _wanted(random: Random) -> Any:
 
 
 def _question(random: Random, documents: list[Document]) -> str:
-    if random.random() < 0.1:
-        return random.choice(ODD_QUESTIONS)
+    if random.random() < 0.2:
+        return random.choice([*ODD_QUESTIONS, *PARTED])
     return " ".join(_piece(random, documents) for _ in range(random.choice([1, 1, 2, 3, 4])))
 
 

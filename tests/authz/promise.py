@@ -44,10 +44,12 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "all": {"search": {"lexical_match": "all"}},
     "ts_rank_cd": {"search": {"lexical_rank": "ts_rank_cd"}},
     "ts_rank": {"search": {"lexical_rank": "ts_rank", "lexical_match": "all"}},
-    "minmax": {"fusion": {"method": "minmax", "weights": {"trgm": 0.7}}},
+    "rrf": {"fusion": {"method": "rrf", "weights": {"trgm": 0.4}}},
+    "fixed": {"fusion": {"adaptive": False}, "search": {"repeated_words": "count"}},
     "narrow": {
         "search": {
             "candidates": 3,
+            "lexical_candidates": 4,
             "max_query_terms": 3,
             "trgm_max_query_words": 2,
             "trgm_expand_below": 2,
@@ -61,10 +63,10 @@ TOUCHED = {
     "all": ["fts leg", "fused"],
     "ts_rank_cd": ["fts leg", "fused"],
     "ts_rank": ["fts leg", "fused"],
-    "minmax": ["ann leg", "fused"],
+    "rrf": ["ann leg", "fused"],
 }
 EXACT_VARIANTS = [name for name in VARIANTS if name != "ivf"]
-BM25_VARIANTS = ["default", "all", "minmax", "narrow"]
+BM25_VARIANTS = ["default", "all", "rrf", "fixed", "narrow"]
 _CONTENT = ("document", "tally", "word_tally", "lexicon", "acl")
 
 

@@ -17,7 +17,7 @@ from promise import Database
 from scenario import Scenario
 
 from context_engine import sql
-from context_engine.engine._sync import search
+from context_engine.engine._sync import spelling
 from context_engine.retrieval import compose, fuzzy, legs
 
 Edit = Callable[[str], str]
@@ -132,8 +132,8 @@ def _cut_before_filter(near: Any, frequencies: Any, at_most: int) -> list[fuzzy.
 
 
 def _hidden_spellings(near: Any, frequencies: Any, at_most: int) -> list[fuzzy.Spelling]:
-    for spelling in near:
-        frequencies.setdefault(spelling.word, 1)
+    for found in near:
+        frequencies.setdefault(found.word, 1)
     return fuzzy.choose_spellings(near, frequencies, at_most)
 
 
@@ -147,7 +147,7 @@ def test_spellings_that_only_hidden_chunks_hold_are_seen(
     # Few chunks have their own words compared; the lexicon, which knows hidden words, is asked for more.
     monkeypatch.setattr(legs, "FEW_CHUNKS", 0)
     assert checks_that_see(world) == []
-    monkeypatch.setattr(search, "choose_spellings", replacement)
+    monkeypatch.setattr(spelling, "choose_spellings", replacement)
     seen = checks_that_see(world)
     record_property(f"choose_spellings: {replacement.__name__.strip('_').replace('_', ' ')}", ", ".join(seen))
     assert seen

@@ -136,14 +136,36 @@ def test_p20_the_engine_fuses_as_by_hand(library: Library) -> None:
         doc("words", "the otter, the report, the otter"),
         doc("none", "a heron wades"),
     ]
-    engine = library("three", documents)
-    result = engine.search("otter swims", principals=[])
+    ranks = library("ranks", documents, fusion={"method": "rrf", "adaptive": False})
+    result = ranks.search("otter swims", principals=[])
     defaults = FusionSettings()
+    assert result.report.weights == {leg: defaults.weights[leg] for leg in ("fts", "trgm", "ann")}
     for hit in result.hits:
         by_hand = sum(defaults.weights[leg] / (defaults.k + place.rank) for leg, place in hit.legs.items())
         assert hit.score == pytest.approx(by_hand, rel=1e-12)
     assert found(result)[0] == "both"
     assert set(result.hits[-1].legs) == {"ann"}
+
+
+def test_p20_the_engine_fuses_by_scores_as_by_hand(library: Library) -> None:
+    documents = [
+        doc("both", "an otter swims in the river"),
+        doc("words", "the otter, the report, the otter"),
+        doc("none", "a heron wades"),
+    ]
+    result = library("scores", documents).search("otter swims", principals=[])
+    weights = result.report.weights
+    # The rarest word is in one of three chunks: as rare as can be, so the text legs count in full.
+    assert weights == {leg: FusionSettings().weights[leg] for leg in ("fts", "trgm", "ann")}
+    scores = {leg: [hit.legs[leg].score for hit in result.hits if leg in hit.legs] for leg in weights}
+    least = {"fts": 0.0, "trgm": 0.0, "ann": min(scores["ann"])}
+    for hit in result.hits:
+        by_hand = sum(
+            weights[leg] * (place.score - least[leg]) / (max(scores[leg]) - least[leg])
+            for leg, place in hit.legs.items()
+        )
+        assert hit.score == pytest.approx(by_hand, rel=1e-9)
+    assert found(result)[0] == "both"
 
 
 NAMES = [

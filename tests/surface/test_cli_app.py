@@ -17,8 +17,8 @@ from context_engine.surfaces.cli.app import app
 
 COMMANDS = [
     [],
-    *([name] for name in ("migrate", "ingest", "search", "documents", "delete", "doctor", "maintain", "harden")),
-    *([name] for name in ("verify", "explain", "diff", "who-can", "check-acl-exposure")),
+    *([name] for name in ("migrate", "reindex", "ingest", "search", "documents", "delete", "doctor", "maintain")),
+    *([name] for name in ("harden", "verify", "explain", "diff", "who-can", "check-acl-exposure")),
     *(["acl", name] for name in ("show", "set")),
     *(["policy", name] for name in ("set", "list")),
     *(["audit", name] for name in ("list", "export", "prune")),
@@ -47,6 +47,15 @@ def test_migrate(cli: Any, new_database: Any) -> None:
     url = new_database(empty=True)
     assert "applied 0001_initial" in cli("migrate", url=url).output
     assert "up to date" in cli("migrate", url=url).output
+
+
+def test_reindex(cli: Any, database_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("the compilation of kernels")
+    cli("ingest", str(tmp_path), "--public", "--source", "docs", url=database_url)
+    monkeypatch.setenv("CONTEXT_ENGINE_ANALYSER__LANGUAGE", "simple")
+    assert "reindex" in cli("search", "kernels", "--anonymous", url=database_url, exits=2).stderr
+    assert cli("reindex", url=database_url).output == "1 documents reindexed\n"
+    assert "a.txt" in cli("search", "kernels", "--anonymous", url=database_url).output
 
 
 def test_url_from_the_environment(cli: Any, database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,9 @@ from context_engine.errors import ConfigError, ModelMismatch
 MAX_DIMENSION: Final = 4_000
 """The most that pgvector can index in half precision, and that fits one page without TOAST."""
 
+_REINDEX: Final = "run `context-engine reindex` with these settings"
+_WAY_OUT: Final[dict[str, str]] = {"analyser": _REINDEX, "bm25": _REINDEX}
+
 
 def check_dimension(dimension: int) -> None:
     """Refuse a dimension that the embedding table cannot hold in one page."""
@@ -28,7 +31,7 @@ def check_facts(stored: Mapping[str, Any], wanted: Mapping[str, Mapping[str, Any
         if name in stored and dict(stored[name]) != dict(facts):
             raise ModelMismatch(
                 f"this database was filled with {name} {_describe(stored[name])}, not {_describe(facts)}: "
-                "open it with the same one, or fill a new database"
+                f"open it with the same one, or {_WAY_OUT.get(name, 'fill a new database')}"
             )
     return [name for name in wanted if name not in stored]
 

@@ -82,7 +82,8 @@ def _schema(applied: tuple[int, ...]) -> Iterator[Finding]:
 def _recorded(facts: DatabaseFacts) -> Iterator[Finding]:
     advice = {
         "embedder": "open the database with the model that filled it, or fill a new one",
-        "analyser": "set the analyser settings back, or fill a new database",
+        "analyser": "set the analyser settings back, or run `context-engine reindex`",
+        "bm25": "set the analyser settings back, or run `context-engine reindex`",
     }
     for name, expected in facts.expected.items():
         recorded = facts.recorded.get(name, expected)

@@ -50,7 +50,12 @@ def facts(embedder: Embedder, settings: Settings, analyser: str) -> dict[str, di
     return {
         "embedder": {"name": embedder.name, "dim": embedder.dim},
         "analyser": {"name": analyser},
-        "bm25": {"k1": bm25.k1, "b": bm25.b, "length_pivot": bm25.length_pivot},
+        "bm25": {
+            "k1": bm25.k1,
+            "b": bm25.b,
+            "length_pivot": bm25.length_pivot,
+            "name_weight": bm25.name_weight,
+        },
     }
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 from context_engine.db import copy_format
 from context_engine.ingest.diff import Change
 from context_engine.ingest.plan import DocumentPlan
-from context_engine.retrieval.bm25 import DIMENSIONS, term_frequencies
+from context_engine.retrieval.bm25 import DIMENSIONS, Saturation, term_frequencies
 from context_engine.retrieval.fuzzy import deletions
 from context_engine.retrieval.legs import int_array
 from context_engine.settings import AnalyserSettings
@@ -25,12 +26,14 @@ class EncodedText:
     by_hash: dict[bytes, tuple[bytes, bytes]] = field(default_factory=dict[bytes, tuple[bytes, bytes]])
     words: set[str] = field(default_factory=set[str])
 
-    def add(self, content_hash: bytes, text: str, analyser: Analyser, settings: AnalyserSettings) -> None:
-        """Analyse a text and keep its tsvector and sparsevec, encoded."""
+    def add(self, content_hash: bytes, name: str, text: str, analyser: Analyser, settings: AnalyserSettings) -> None:
+        """Analyse what is indexed of a chunk, its document's name with it, and keep tsvector and sparsevec, encoded."""
         if content_hash in self.by_hash:
             return
         analysis = analyser.analyse(text)
-        weights = term_frequencies(analysis.positions, analysis.length, settings.k1, settings.b, settings.length_pivot)
+        saturation = Saturation(settings.k1, settings.b, settings.length_pivot, settings.name_weight)
+        named = analyser.analyse(name).positions
+        weights = term_frequencies(analysis.positions, analysis.length, saturation, named)
         self.words.update(analysis.positions)
         self.by_hash[content_hash] = (
             copy_format.tsvector(analysis.positions),
@@ -42,19 +45,32 @@ def chunk_rows(changes: Iterable[Change], texts: EncodedText) -> Iterable[bytes]
     """Encode the rows of `chunk`, in access-class order so that a caller's rows lie together."""
     for change in sorted(changes, key=lambda item: item.acl_id):
         for planned in change.write:
-            lexemes, terms = texts.by_hash[planned.content_hash]
-            yield copy_format.row(
-                (
-                    copy_format.int8(planned.id),
-                    copy_format.int8(change.plan.id),
-                    copy_format.int4(change.acl_id),
-                    copy_format.int4(planned.position),
-                    planned.content_hash,
-                    lexemes,
-                    terms,
-                    planned.text.encode(),
-                )
-            )
+            place = planned.id, change.plan.id, change.acl_id, planned.position
+            yield _chunk_row(*place, planned.content_hash, planned.text, texts)
+
+
+def stored_chunk_rows(rows: Iterable[Sequence[Any]], texts: EncodedText) -> Iterable[bytes]:
+    """Encode stored chunks again, each (document id, its name, id, access class, position, content hash, text)."""
+    for document_id, _, key, acl_id, position, content_hash, text in sorted(rows, key=lambda row: row[3]):
+        yield _chunk_row(key, document_id, acl_id, position, bytes(content_hash), text, texts)
+
+
+def _chunk_row(  # noqa: PLR0913 - the columns of one row
+    key: int, document_id: int, acl_id: int, position: int, content_hash: bytes, text: str, texts: EncodedText
+) -> bytes:
+    lexemes, terms = texts.by_hash[content_hash]
+    return copy_format.row(
+        (
+            copy_format.int8(key),
+            copy_format.int8(document_id),
+            copy_format.int4(acl_id),
+            copy_format.int4(position),
+            content_hash,
+            lexemes,
+            terms,
+            text.encode(),
+        )
+    )
 
 
 def embedding_rows(changes: Iterable[Change], vectors: Mapping[bytes, Vector | None]) -> Iterable[bytes]:

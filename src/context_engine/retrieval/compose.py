@@ -19,6 +19,7 @@ READS: Final[tuple[LiteralString, ...]] = (
     "legs/document_frequency_tally",
     "legs/document_frequency_few",
     "legs/visible_words",
+    "legs/visible_completions",
     "legs/fts_bm25",
     "legs/fts_ts_rank_cd",
     "legs/fts_ts_rank",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from context_engine.model import LegHit
-from context_engine.names import LEGS, LegName
+from context_engine.names import LEGS, TEXT_LEGS, LegName
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,7 @@ def fuse(
     weights: Mapping[LegName, float],
     method: Literal["rrf", "minmax"] = "rrf",
     k: int = 20,
+    limit: int | None = None,
 ) -> list[Fused]:
     """Fuse ranked lists, best first; ties go to the smaller chunk id.
 
@@ -41,6 +42,8 @@ def fuse(
         method: `rrf` sums weight / (k + rank), ranks from 1 (Cormack, Clarke and Büttcher, SIGIR 2009);
             `minmax` sums weight · (score - least) / (most - least) over the leg's candidates.
         k: the constant of `rrf`.
+        limit: how many candidates a leg gives at most. A text leg that gives fewer has given all that it finds: a
+            chunk that is not among them would score 0, and that is the least.
     """
     scores: dict[int, float] = {}
     documents: dict[int, int] = {}
@@ -51,6 +54,8 @@ def fuse(
         if not candidates or weight <= 0:
             continue
         least = min(candidate.score for candidate in candidates)
+        if leg in TEXT_LEGS and limit is not None and len(candidates) < limit:
+            least = 0.0
         spread = max(candidate.score for candidate in candidates) - least
         for rank, candidate in enumerate(candidates, 1):
             key = candidate.chunk_id

@@ -94,11 +94,14 @@ def near_spellings(words: Sequence[str], candidates: Iterable[tuple[int | None, 
 
 def choose_spellings(near: Iterable[Spelling], frequencies: Mapping[str, int], at_most: int) -> list[Spelling]:
     """Keep, for each term, the nearest spellings that a visible chunk holds; ties go by the alphabet."""
-    visible = [spelling for spelling in near if frequencies.get(spelling.word)]
-    visible.sort(key=lambda spelling: (spelling.term, -spelling.similarity, spelling.word))
+    nearest: dict[tuple[str, str], Spelling] = {}
+    for spelling in near:
+        pair = spelling.term, spelling.word
+        if frequencies.get(spelling.word) and spelling.similarity > getattr(nearest.get(pair), "similarity", 0.0):
+            nearest[pair] = spelling
     taken: Counter[str] = Counter()
     kept: list[Spelling] = []
-    for spelling in visible:
+    for spelling in sorted(nearest.values(), key=lambda item: (item.term, -item.similarity, item.word)):
         taken[spelling.term] += 1
         if taken[spelling.term] <= at_most:
             kept.append(spelling)

@@ -6,18 +6,18 @@ from typing import Any, Final, LiteralString
 
 import numpy as np
 
-from context_engine.retrieval.bm25 import dimension, idf, question_vector
+from context_engine.retrieval.bm25 import dimension, question_vector
 from context_engine.retrieval.compose import Statement, Visibility, compose
 from context_engine.retrieval.fuzzy import (
     FEW_CHUNKS,
     TRIGRAM_THRESHOLDS,
-    Spelling,
     deletions,
     is_short,
     max_edits,
 )
 from context_engine.retrieval.ivf import sign_sum
 from context_engine.retrieval.query import Question, match_any, quote_lexeme
+from context_engine.retrieval.respell import MOST_COMPLETED, term_weights
 from context_engine.settings import Settings
 from context_engine.sql import load
 
@@ -90,7 +90,7 @@ def fts(
     if rank != "bm25":
         params = {"match": question.match, "limit": limit}
         return Route(rank, True, compose(_TS_RANK[rank], visibility, params))
-    weights = {term: idf(chunks, count) for term, count in present.items()}
+    weights = term_weights(question, present, chunks, settings.search.repeated_words)
     if question.any_word:
         return _any_word("bm25", visibility, weights, present, question.excluded, settings, limit)
     return Route("bm25", True, _bm25(visibility, question.match, weights, limit))
@@ -159,6 +159,17 @@ def essential_words(weights: Mapping[str, float], floor: float, k1: float) -> se
     return needed
 
 
+def lexicon_words(words: Sequence[str]) -> Statement:
+    """Tell which of some words are in the lexicon, hidden ones too: their visible chunks are still to be counted."""
+    return Statement(load("legs/lexicon_words"), {"words": list(words)})
+
+
+def completions(visibility: Visibility, start: str) -> Statement:
+    """List the words that begin so and the visible chunks that hold each; none where too many chunks hold one."""
+    params = {"start": start, "beginning": quote_lexeme(start) + ":*", "most": MOST_COMPLETED}
+    return compose("legs/visible_completions", visibility, params)
+
+
 def spelling_candidates(visibility: Visibility, words: Sequence[str], chunks: int) -> list[Statement]:
     """Look up words that may be other spellings of `words`: rows of (place in `words`, or null for any; candidate).
 
@@ -201,23 +212,15 @@ def int_array(values: Sequence[int]) -> str:
 def trgm(
     visibility: Visibility,
     question: Question,
+    weights: Mapping[str, float],
     frequencies: Mapping[str, int],
-    spellings: Sequence[Spelling],
-    chunks: int,
     settings: Settings,
     limit: int,
 ) -> Route | None:
-    """Rank by the question's words and their other spellings; None where no visible chunk holds any.
-
-    A spelling weighs its own idf times its similarity to the word that was typed.
-    """
-    weights = {term: idf(chunks, frequencies[term]) for term in question.terms if frequencies[term]}
-    for spelling in spellings:
-        weight = spelling.similarity * idf(chunks, frequencies[spelling.word])
-        weights[spelling.word] = max(weight, weights.get(spelling.word, 0.0))
+    """Rank by the question's words and what they may stand for; None where no visible chunk holds any."""
     if not weights:
         return None
-    name = "spellings" if spellings else "words"
+    name = "words" if set(weights) <= set(question.terms) else "spellings"
     return _any_word(name, visibility, weights, frequencies, question.excluded, settings, limit)
 
 

@@ -1,7 +1,8 @@
 """Read a question: words, "phrases", -exclusions and `or`, as web search boxes do. Any text is a legal question."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, Literal
@@ -25,6 +26,9 @@ class Question:
 
     Attributes:
         terms: distinct lexemes that are scored, in the order they stand.
+        repeats: how often the question says each of them.
+        surfaces: of those that are simple words, how the question spells them, folded.
+        words: the words of a question without phrases, exclusions or `or`, stop words too; else none.
         match: the tsquery that candidates match, or None when nothing is asked for.
         excluded: the tsquery that no candidate matches, or None.
         any_word: whether any one of the terms makes a candidate.
@@ -33,6 +37,9 @@ class Question:
     """
 
     terms: tuple[str, ...]
+    repeats: Mapping[str, int]
+    surfaces: Mapping[str, str]
+    words: tuple[Word, ...]
     match: str | None
     excluded: str | None
     any_word: bool
@@ -160,15 +167,20 @@ def read_question(
     With `any`, a candidate holds at least one word, and every phrase where there is one; with `all`, every word and
     phrase. Exclusions always hold.
     """
-    groups, excluded, excludes = _groups(_pieces(text, analyser))
-    lexemes = dict.fromkeys(
-        lexeme for group in groups for atom in group for word in atom.words for lexeme, _ in word.lexemes
-    )
+    pieces = list(_pieces(text, analyser))
+    groups, excluded, excludes = _groups(pieces)
+    words = [word for group in groups for atom in group for word in atom.words]
+    lexemes = Counter(lexeme for word in words for lexeme, _ in word.lexemes)
     terms = tuple(lexemes)[:max_terms]
+    simple = (word for word in reversed(words) if len(word.lexemes) == word.span == 1)
+    plain = all(kind == "want" and not any(atom.phrase for atom in atoms) for kind, atoms in pieces)
     matched = _match_any(groups, set(terms)) if match == "any" else _match_all(groups)
     unwanted = " | ".join(dict.fromkeys(_sequence(atom.words) for atom in excluded)) or None
     return Question(
         terms=terms,
+        repeats={term: lexemes[term] for term in terms},
+        surfaces={word.lexemes[0][0]: word.surface for word in simple},
+        words=tuple(analyser.words(text)) if plain else (),
         match=exclude(matched, unwanted),
         excluded=unwanted,
         any_word=match == "any" and not any(atom.phrase for group in groups for atom in group),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from context_engine.model import Hit, SearchResult
-from context_engine.names import LEGS, LegName
+from context_engine.names import LEGS, TEXT_LEGS, LegName
 from context_engine.settings import FusionSettings
 
 _SCORE_TOLERANCE: Final = 1e-5
@@ -20,20 +20,22 @@ class Expected:
     Attributes:
         lists: for each leg that takes part, the exact score of every chunk it finds.
         weights: each leg's weight.
-        limit: how many of a leg's chunks go into fusion.
+        limits: how many of each leg's chunks go into fusion.
         top_k: how many hits are wanted.
     """
 
     lists: Mapping[LegName, Mapping[int, float]]
     weights: Mapping[LegName, float]
     fusion: FusionSettings
-    limit: int
+    limits: Mapping[LegName, int]
     top_k: int
 
 
 def find_differences(result: SearchResult, expected: Expected) -> list[str]:
     """Say in words what differs."""
-    ranks: dict[LegName, _Ranks] = {leg: _Ranks(leg, scores, expected.limit) for leg, scores in expected.lists.items()}
+    ranks: dict[LegName, _Ranks] = {
+        leg: _Ranks(leg, scores, expected.limits[leg]) for leg, scores in expected.lists.items()
+    }
     found: list[str] = []
     for hit in result.hits:
         found += _compare_places(hit, ranks)
@@ -53,6 +55,8 @@ class _Ranks:
         self._floor = 1.0 if leg == "ann" else 0.0
         taken = self._ascending[-limit:]
         self.least, self.most = (taken[0], taken[-1]) if taken else (0.0, 0.0)
+        if leg in TEXT_LEGS and len(self._ascending) < limit:
+            self.least = 0.0
 
     def span(self, key: int) -> tuple[int, int]:
         """Return the first and the last rank that a chunk may have."""

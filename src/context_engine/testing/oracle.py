@@ -4,7 +4,6 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final, cast
 
 import numpy as np
@@ -21,10 +20,11 @@ from context_engine.model import (
     SearchResult,
 )
 from context_engine.models.embedder import as_embedder, embed_documents, embed_query
-from context_engine.names import LegName
+from context_engine.names import LEGS, LegName
 from context_engine.settings import Settings
 from context_engine.testing import words
 from context_engine.testing.compare import Expected, find_differences
+from context_engine.testing.guesses import Guesser
 from context_engine.testing.rules import Rule, metadata_match, nfc, read_caller, read_rule
 from context_engine.text.analyse import Analyser
 from context_engine.text.clean import clean_text
@@ -59,6 +59,7 @@ class _Chunk:
     id: int
     position: int
     positions: Mapping[str, Sequence[int]]
+    named: Mapping[str, Sequence[int]]
     length: int
     vector: Vector | None
 
@@ -100,7 +101,7 @@ class Oracle:
     ) -> None:
         self.settings = settings or Settings()
         self._embedder = as_embedder(embedder)
-        self._analyser = Analyser(self.settings.analyser.language)
+        self._analyser = Analyser.of(self.settings.analyser)
         self._policies = {nfc(name): acl for name, acl in (policies or {}).items()}
         found = {entry.id: entry for entry in map(self._read, documents)}
         self._entries = [found[key] for key in sorted(found)]
@@ -113,6 +114,7 @@ class Oracle:
         texts = [plan.indexed_text(piece) for piece in plan.chunks]
         vectors = embed_documents(self._embedder, texts)
         analyses = map(self._analyser.analyse, texts)
+        named = self._analyser.analyse(plan.name).positions
         return _Entry(
             document=document,
             id=plan.id,
@@ -121,7 +123,7 @@ class Oracle:
             metadata=json.loads(plan.metadata),
             rule=read_rule(cast(AclLike, document.acl), self._policies),
             chunks=tuple(
-                _Chunk(piece.id, piece.position, found.positions, found.length, _stored(vector))
+                _Chunk(piece.id, piece.position, found.positions, named, found.length, _stored(vector))
                 for piece, found, vector in zip(plan.chunks, analyses, vectors, strict=True)
             ),
         )
@@ -199,15 +201,11 @@ class Oracle:
         """Search as the engine does; the arguments are those of `Engine.search`."""
         scores: dict[int, list[float]] = {}
         places: dict[int, dict[LegName, LegHit]] = {}
-        limit = max(self.settings.search.candidates, top_k)
-        for name, weight in self._weights(weights).items():
-            filters: dict[str, Any] = {
-                "sources": sources,
-                "documents": documents,
-                "metadata": metadata,
-            }
+        filters: dict[str, Any] = {"sources": sources, "documents": documents, "metadata": metadata}
+        for name, weight in self._fitted(query, principals, weights, filters).items():
+            limit = self.settings.search.limit(name, top_k)
             found = self.leg(name, query, principals, limit, **filters)
-            for hit, gain in zip(found, self._gains(found, weight), strict=True):
+            for hit, gain in zip(found, self._gains(name, found, weight, limit), strict=True):
                 scores.setdefault(hit.chunk_id, []).append(gain)
                 places.setdefault(hit.chunk_id, {}).update(hit.legs)
         total = {key: sum(gains) for key, gains in scores.items()}
@@ -245,9 +243,9 @@ class Oracle:
                 name: {hit.chunk_id: hit.score for hit in self.leg(name, query, principals, **filters)}
                 for name in self._weights(weights)
             },
-            weights=self._weights(weights),
+            weights=self._fitted(query, principals, weights, filters),
             fusion=self.settings.fusion,
-            limit=max(self.settings.search.candidates, top_k),
+            limits={name: self.settings.search.limit(name, top_k) for name in LEGS},
             top_k=top_k,
         )
         found = find_differences(result, expected)
@@ -260,41 +258,71 @@ class Oracle:
         merged = {**self.settings.fusion.weights, **(given or {})}
         return {name: merged[name] for name in _ORACLE_LEGS if merged.get(name, 0.0) > 0}
 
-    def _gains(self, hits: Sequence[OracleHit], weight: float) -> list[float]:
+    def _fitted(
+        self, query: str, principals: Principals, given: Mapping[LegName, float] | None, filters: Mapping[str, Any]
+    ) -> dict[LegName, float]:
+        """Fit the weights to the question, unless the call gave some."""
+        weights = self._weights(given)
+        if given or not self.settings.fusion.adaptive:
+            return weights
+        chunks = [piece for entry in self._scope(principals, **filters) for piece in entry.chunks]
+        guesser = self._guesser(self._reading(query), chunks)
+        if "trgm" in weights and guesser.looks_up() and self.leg("trgm", query, principals, 1, **filters):
+            return {
+                name: weight * (name == "trgm" or self.settings.fusion.lookup_factor)
+                for name, weight in weights.items()
+            }
+        own = [guesser.rare(term) for term in guesser.words()]
+        rarest = max(own) / words.idf(len(chunks), 1) if own else 1.0
+        return {name: weight if name == "ann" else weight * rarest**2 for name, weight in weights.items()}
+
+    def _gains(self, name: LegName, hits: Sequence[OracleHit], weight: float, limit: int) -> list[float]:
         fusion = self.settings.fusion
         if fusion.method == "rrf":
             return [weight / (fusion.k + rank) for rank in range(1, len(hits) + 1)]
         scores = [hit.score for hit in hits]
-        if not scores or scores[0] == scores[-1]:
+        least = 0.0 if not scores or (name != "ann" and len(scores) < limit) else scores[-1]
+        if not scores or scores[0] == least:
             return [weight for _ in scores]
-        return [weight * (score - scores[-1]) / (scores[0] - scores[-1]) for score in scores]
+        return [weight * (score - least) / (scores[0] - least) for score in scores]
 
     def _hit(self, key: int, score: float, legs: dict[LegName, LegHit]) -> OracleHit:
         entry, piece = self._chunks[key]
         return OracleHit(key, entry.source, entry.external_id, piece.position, score, legs)
 
     def _score(self, name: LegName, query: str, chunks: Sequence[_Chunk]) -> dict[int, float]:
-        text, _ = clean_text(query)
         search = self.settings.search
-        reading = words.read(text, self._analyser, search.max_query_terms)
+        reading = self._reading(query)
         if name == "ann":
             kept = [piece for piece in chunks if not reading.excludes(piece.positions)]
-            return {} if reading.only_excludes else self._score_vectors(text, kept)
+            return {} if reading.only_excludes else self._score_vectors(clean_text(query)[0], kept)
         if name == "trgm":
             return self._score_spellings(reading, chunks)
         if search.lexical_rank != "bm25":
             raise InputError("the oracle ranks words by bm25 only")
         candidates = [piece for piece in chunks if reading.matches(piece.positions, search.lexical_match == "all")]
-        held = _frequencies(chunks)
-        weights = {term: words.idf(len(chunks), held[term]) for term in reading.terms if held[term]}
+        weights = self._guesser(reading, chunks).words()
         return self._score_words(weights, candidates) if weights else {}
+
+    def _reading(self, query: str) -> words.Reading:
+        text, _ = clean_text(query)
+        return words.read(text, self._analyser, self.settings.search.max_query_terms)
+
+    def _guesser(self, reading: words.Reading, chunks: Sequence[_Chunk]) -> Guesser:
+        positions = [piece.positions for piece in chunks]
+        return Guesser(reading, _frequencies(chunks), positions, self._analyser, self.settings.search)
 
     def _score_words(self, weights: Mapping[str, float], chunks: Iterable[_Chunk]) -> dict[int, float]:
         analyser = self.settings.analyser
         k1, b, pivot = analyser.k1, analyser.b, analyser.length_pivot
+
+        def count(piece: _Chunk, term: str) -> float:
+            in_name = len(piece.named.get(term, ()))
+            return len(piece.positions[term]) - in_name + analyser.name_weight * in_name
+
         return {
             piece.id: sum(
-                weight * words.saturated(len(piece.positions[term]), piece.length, k1, b, pivot)
+                weight * words.saturated(count(piece, term), piece.length, k1, b, pivot)
                 for term, weight in weights.items()
                 if term in piece.positions
             )
@@ -303,13 +331,9 @@ class Oracle:
 
     def _score_spellings(self, reading: words.Reading, chunks: Sequence[_Chunk]) -> dict[int, float]:
         held = _frequencies(chunks)
-        weights = {term: words.idf(len(chunks), held[term]) for term in reading.terms if held[term]}
-        most = self.settings.search.trgm_max_expansions
-        for term in self._respelled(reading.terms, held):
-            least = words.least_trigrams(term) if len(chunks) > _ALL_COMPARED else 0.0
-            for similarity, word in _spellings(term, frozenset(held), least)[:most]:
-                weight = similarity * words.idf(len(chunks), held[word])
-                weights[word] = max(weight, weights.get(word, 0.0))
+        respelled = self._respelled(reading.terms, held)
+        least = {term: words.least_trigrams(term) if len(chunks) > _ALL_COMPARED else 0.0 for term in respelled}
+        weights = self._guesser(reading, chunks).all_words(respelled, least)
         return self._score_words(
             weights,
             (
@@ -336,11 +360,6 @@ class Oracle:
         if question is None:
             return {}
         return {piece.id: float(piece.vector @ question) for piece in chunks if piece.vector is not None}
-
-
-@lru_cache(maxsize=10_000)
-def _spellings(term: str, vocabulary: frozenset[str], least: float) -> list[tuple[float, str]]:
-    return words.other_spellings(term, vocabulary, least)
 
 
 def _frequencies(chunks: Iterable[_Chunk]) -> Counter[str]:

@@ -81,12 +81,27 @@ def _stored(positions: Positions, lexeme: str) -> set[int]:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A question: groups of alternatives that are asked for, and what is ruled out."""
+    """A question: groups of alternatives that are asked for, and what is ruled out.
+
+    `whole` has its words where it has nothing but words; `said` is how often each of them is said.
+    """
 
     wanted: tuple[tuple[Asked, ...], ...]
     unwanted: tuple[Asked, ...]
     terms: tuple[str, ...]
+    said: Mapping[str, int]
+    whole: tuple[Word, ...] = ()
     minus: bool = False
+
+    @property
+    def surfaces(self) -> dict[str, str]:
+        """Return how simple words are spelled, by what they are found by; of several spellings the first."""
+        found: dict[str, str] = {}
+        for group in self.wanted:
+            for word in (word for asked in group for word in asked.words):
+                if word.span == 1 and len(word.lexemes) == 1:
+                    found.setdefault(word.lexemes[0][0], word.surface)
+        return found
 
     @property
     def only_excludes(self) -> bool:
@@ -114,14 +129,17 @@ def read(query: str, analyser: Analyser, max_terms: int) -> Reading:
     wanted: list[list[Asked]] = []
     unwanted: list[Asked] = []
     either = ruled_out = False
+    only_words = True
     for minus, quoted, text in _pieces(query):
         if not quoted and text.casefold() == "or":
-            either = bool(wanted)
+            either, only_words = bool(wanted), False
             continue
         words = [word for word in analyser.words(text)]
         ruled_out = ruled_out or minus
+        only_words = only_words and not minus
         if not any(word.lexemes for word in words):
             continue
+        only_words = only_words and not quoted
         found = [Asked(tuple(words), True)] if quoted else [Asked((word,), False) for word in words if word.lexemes]
         if minus:
             unwanted += found
@@ -130,9 +148,11 @@ def read(query: str, analyser: Analyser, max_terms: int) -> Reading:
         else:
             wanted += [[asked] for asked in found]
         either = False
-    lexemes = (lexeme for group in wanted for asked in group for lexeme in asked.lexemes)
+    lexemes = [lexeme for group in wanted for asked in group for lexeme in asked.lexemes]
     terms = tuple(dict.fromkeys(lexemes))[:max_terms]
-    return Reading(tuple(map(tuple, wanted)), tuple(unwanted), terms, ruled_out)
+    said = {term: lexemes.count(term) for term in terms}
+    whole = tuple(analyser.words(query)) if only_words else ()
+    return Reading(tuple(map(tuple, wanted)), tuple(unwanted), terms, said, whole, ruled_out)
 
 
 def _pieces(query: str) -> Iterator[tuple[bool, bool, str]]:
@@ -163,7 +183,7 @@ def idf(chunks: int, frequency: int) -> float:
     return math.log1p((chunks - frequency + 0.5) / (frequency + 0.5))
 
 
-def saturated(count: int, length: int, k1: float, b: float, pivot: float) -> float:
+def saturated(count: float, length: int, k1: float, b: float, pivot: float) -> float:
     """Weigh a lexeme that stands `count` times in a chunk of `length` words."""
     return count * (k1 + 1) / (count + k1 * (1 - b + b * length / pivot))
 

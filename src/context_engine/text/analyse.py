@@ -6,20 +6,23 @@ separators, so that `AX4410B`, `AX-4410-B` and `ax_4410_b` find each other. Text
 becomes overlapping pairs of characters.
 """
 
+import hashlib
 import threading
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import itemgetter
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import Stemmer
 
 from context_engine.errors import ConfigError
+from context_engine.settings import AnalyserSettings
 from context_engine.text._pattern import compile_pattern
 from context_engine.text.cut import Kind, bounded, compound, fold, normalise, tokens, units
-from context_engine.text.stopwords import ENGLISH
+from context_engine.text.stopwords import STOPWORDS
 
-ANALYSER_VERSION: Final = 1
+ANALYSER_VERSION: Final = 2
 """Raised with every change that gives a text other lexemes: stored lexemes must be made again."""
 
 _snowball: Any = Stemmer
@@ -75,7 +78,7 @@ class Analyser:
 
     Args:
         language: a Snowball language, or `simple` for no stemming.
-        stopwords: the words to leave out; the language's own list when None (English has one).
+        stopwords: the words to leave out; the language's own list, where it has one, when None.
 
     Raises:
         ConfigError: there is no such language.
@@ -85,20 +88,29 @@ class Analyser:
         languages = ["simple", *_snowball.algorithms()]
         if language not in languages:
             raise ConfigError(f"no analyser for language {language!r}; one of: {', '.join(languages)}")
-        if stopwords is None:
-            stopwords = ENGLISH if language == "english" else frozenset()
         self.language = language
-        self._stopwords = frozenset(fold(normalise(word)).replace("'", "") for word in stopwords)
+        self._stopwords = _folded(STOPWORDS.get(language, ()) if stopwords is None else stopwords)
         # Without its own cache; not to be called from two threads at once.
         self._stemmer: Any = None if language == "simple" else _snowball.Stemmer(language, 0)
         self._stemmer_lock = threading.Lock()
         self._entries: dict[str, _Entry] = {}
         self._words: dict[str, tuple[Word, ...]] = {}
 
+    @classmethod
+    def of(cls, settings: AnalyserSettings) -> Self:
+        """Make the analyser that the settings ask for."""
+        given = settings.stopwords
+        own = None if given == "language" else frozenset[str]() if given == "none" else frozenset(given)
+        return cls(settings.language, own)
+
     @property
     def fingerprint(self) -> str:
-        """Name all that decides which lexemes a text has, apart from a stop word list of the caller's own."""
-        return f"{ANALYSER_VERSION}:{self.language}:snowball-{_snowball.version()}"
+        """Name all that decides which lexemes a text has."""
+        name = f"{ANALYSER_VERSION}:{self.language}:snowball-{_snowball.version()}"
+        if self._stopwords == _folded(STOPWORDS.get(self.language, ())):
+            return name
+        own = "\n".join(sorted(self._stopwords))
+        return f"{name}:stopwords-{hashlib.blake2b(own.encode(), digest_size=4).hexdigest()}"
 
     def analyse(self, text: str) -> Analysis:
         """Find the lexemes of a text and where they stand."""
@@ -139,6 +151,10 @@ class Analyser:
             words.extend(known)
         return words
 
+    def lexeme(self, word: str) -> str:
+        """Return what a simple word, already folded, is found by: its stem."""
+        return self._lexeme(word)
+
     def _learn(self, chunk: str) -> _Entry:
         entries = [
             self._entries.get(token) or _remember(self._entries, token, self._entry(kind, token), _MEMO_ENTRIES)
@@ -170,6 +186,10 @@ class Analyser:
             return lexeme
         with self._stemmer_lock:
             return self._stemmer.stemWord(lexeme) or lexeme
+
+
+def _folded(words: Iterable[str]) -> frozenset[str]:
+    return frozenset(fold(normalise(word)).replace("'", "") for word in words)
 
 
 def _remember(memo: dict[str, _T], key: str, value: _T, limit: int) -> _T:

@@ -71,6 +71,15 @@ class TestMinmax:
         fused = fuse(lists, {"fts": 1.0, "ann": 0.5}, "minmax")
         assert [(hit.chunk_id, hit.score) for hit in fused] == [(1, 1.0), (2, 0.5), (3, 0.5)]
 
+    def test_a_short_text_list_is_all_there_is_and_the_rest_scores_0(self):
+        lists = {
+            "fts": [Candidate(1, 1, 8.0), Candidate(2, 2, 6.0)],
+            "ann": [Candidate(1, 1, 0.9), Candidate(2, 2, 0.5)],
+        }
+        weights = {"fts": 1.0, "ann": 1.0}
+        assert scores(fuse(lists, weights, "minmax", limit=3)) == {1: 2.0, 2: 0.75}
+        assert scores(fuse(lists, weights, "minmax", limit=2)) == {1: 2.0, 2: 0.0}
+
     def test_equal_scores_count_in_full(self):
         fused = fuse({"fts": [Candidate(2, 2, 0.0), Candidate(1, 1, 0.0)]}, {"fts": 0.7}, "minmax")
         assert [(hit.chunk_id, hit.score) for hit in fused] == [(1, 0.7), (2, 0.7)]

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from context_engine.errors import ConfigError
+from context_engine.settings import AnalyserSettings
 from context_engine.text import analyse as module
 from context_engine.text.analyse import ANALYSER_VERSION, Analyser, Word
 
@@ -61,9 +62,11 @@ class TestWords:
     def test_own_stop_words_are_folded_like_the_text(self):
         assert lexemes("une ÉTÉ don't", Analyser("simple", frozenset({"Été", "don’t"}))) == {"une"}
 
-    def test_other_languages_have_no_stop_words(self):
+    def test_languages_have_stop_words_of_their_own_or_none(self):
         assert "the" in lexemes("the", SIMPLE)
-        assert Analyser("german").analyse("der Hund").length == 2
+        assert Analyser("german").analyse("der Hund für über").positions == {"hund": [2]}
+        assert Analyser("french").analyse("l'été où l’avion").length == 2
+        assert Analyser("finnish").analyse("ja koira").length == 2
 
     def test_positions_ascend_from_one(self):
         assert ENGLISH.analyse("dog cat dog").positions == {"dog": [1, 3], "cat": [2]}
@@ -319,6 +322,15 @@ class TestSetup:
     def test_the_fingerprint_names_version_and_language(self):
         assert re.fullmatch(rf"{ANALYSER_VERSION}:english:snowball-[\d.]+", ENGLISH.fingerprint)
         assert ENGLISH.fingerprint != SIMPLE.fingerprint
+
+    def test_the_fingerprint_tells_of_own_stop_words(self):
+        own = Analyser.of(AnalyserSettings(stopwords=["report", "The"]))
+        none = Analyser.of(AnalyserSettings(stopwords="none"))
+        assert len({ENGLISH.fingerprint, own.fingerprint, none.fingerprint}) == 3
+        assert Analyser.of(AnalyserSettings()).fingerprint == ENGLISH.fingerprint
+        assert Analyser.of(AnalyserSettings(stopwords=["the", "report"])).fingerprint == own.fingerprint
+        assert own.analyse("the report of a team").length == 3
+        assert none.analyse("the report of a team").length == 5
 
     def test_other_processes_give_the_same(self):
         text = "AX-4410-B 東京 " + "x" * 200

@@ -20,7 +20,7 @@ from context_engine.retrieval.query import Question
 from context_engine.settings import Settings
 from context_engine.sql import load
 
-_NO_WORDS: Final = Question((), None, None, False, False, 0)
+_NO_WORDS: Final = Question((), {}, {}, (), None, None, False, False, 0)
 
 
 def find_own(snapshot: Snapshot, settings: Settings) -> Target | None:

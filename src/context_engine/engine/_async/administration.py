@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Unpack
 
+from context_engine.access import normalise_name
+from context_engine.db._async import harden as hardening
+from context_engine.db._async import maintain
 from context_engine.db._async.pinned import AsyncPinnedStore, async_pin
 from context_engine.db._async.store import AsyncStore
 from context_engine.diagnostics.explain import Diff, Explanation, Readers
@@ -16,7 +19,7 @@ from context_engine.engine._async import explain
 from context_engine.engine._async.verify import AsyncVerifier, VerifyPlan
 from context_engine.engine.arguments import SearchOptions
 from context_engine.errors import ProviderError
-from context_engine.model import Principals
+from context_engine.model import Maintenance, Principals
 from context_engine.models.embedder import Embedder, async_embed_query
 from context_engine.models.known import KnownQuestions
 from context_engine.models.vectors import Vectors
@@ -40,6 +43,51 @@ class AsyncAdministration(ABC):
     @abstractmethod
     def _on(self, store: AsyncStore, embedder: Embedder, settings: Settings) -> AsyncEngine:
         """Return an engine like this one, at work in a transaction that is open already."""
+
+    async def maintain(
+        self,
+        *,
+        rebuild: bool = False,
+        reorder: bool = False,
+        step: Callable[[str], None] = lambda _: None,
+        progress: Progress | None = None,
+    ) -> Maintenance:
+        """Do upkeep: count waiting documents in, build the vector index where it is worth it, refresh statistics.
+
+        Searches and writes go on meanwhile. Worth a run after many ACL changes or deletions; an ingest does by itself
+        what it made necessary.
+
+        Args:
+            rebuild: make the vector index anew, also where there is one.
+            reorder: put vectors and texts in the order of access classes, which makes searches of callers with few
+                rights faster. It locks both tables while it lasts, some seconds for 100,000 chunks.
+            step: called with the name of each step.
+            progress: called with the number of documents put into a vector index that is built.
+        """
+        return await maintain.maintain(await self._store(), rebuild, reorder, step, progress)
+
+    async def harden(
+        self, reader: str, *, trusted: str | None = None, leakproof: bool = False, undo: bool = False
+    ) -> list[str]:
+        """Put row-level policies on every table of documents, from the rule that searches follow; safe to repeat.
+
+        Args:
+            reader: the role whose members search; made when missing.
+            trusted: a role whose members may also ask as `TRUSTED`; made when missing.
+            leakproof: declare `@@` leakproof, so that its index serves below the policies; needs a superuser.
+            undo: take the policies away instead; roles stay.
+
+        Returns:
+            The tables that are guarded, or were.
+
+        Raises:
+            ConfigError: when a role would pass by the policies, or this one may not make them.
+        """
+        names = [normalise_name(name, "a role") for name in (reader, trusted) if name is not None]
+        store = await self._store()
+        if undo:
+            return await hardening.undo(store)
+        return await hardening.harden(store, names[0], names[1] if len(names) > 1 else None, leakproof)
 
     async def who_can(self, document_id: int) -> Readers:
         """Tell who may read a document, a policy being looked up. For administrators.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -19,7 +19,6 @@ from context_engine.access import (
     normalise_name,
     normalise_rule,
 )
-from context_engine.db._async import harden as hardening
 from context_engine.db._async import maintain
 from context_engine.db._async.inspect import inspect
 from context_engine.db._async.migrate import is_fresh, migrate, register
@@ -32,6 +31,7 @@ from context_engine.engine._async.acls import AsyncAccessClasses
 from context_engine.engine._async.administration import AsyncAdministration
 from context_engine.engine._async.audit import AsyncAudit
 from context_engine.engine._async.ingest import AsyncIngestor
+from context_engine.engine._async.reindex import AsyncReindexer
 from context_engine.engine._async.search import AsyncSearcher, SearchRequest
 from context_engine.engine.audit import AuditHook, AuditTrail
 from context_engine.engine.embedded import start_embedded
@@ -44,7 +44,6 @@ from context_engine.model import (
     Document,
     DocumentInfo,
     IngestReport,
-    Maintenance,
     Policy,
     Principals,
     SearchResult,
@@ -90,7 +89,7 @@ class AsyncEngine(AsyncAdministration):
         self._url = database_url or self.settings.database_url
         self._data_dir = Path(data_dir) if data_dir else self.settings.data_dir
         self._embedder: Embedder = as_embedder(embedder or arguments.default_embedder())
-        self._analyser = Analyser(self.settings.analyser.language)
+        self._analyser = Analyser.of(self.settings.analyser)
         self._audit_hook = audit_hook
         self.audit = AsyncAudit(self)
         self._lock = asyncio.Lock()
@@ -120,7 +119,7 @@ class AsyncEngine(AsyncAdministration):
         if self._closed:
             raise StoreError("the engine is closed: make a new one")
 
-    async def _connect(self, upgrade: bool = False) -> _Opened:
+    async def _connect(self, upgrade: bool = False, reindex: bool = False) -> _Opened:
         check_dimension(self._embedder.dim)
         server = None
         url = self._url
@@ -134,7 +133,8 @@ class AsyncEngine(AsyncAdministration):
             if upgrade or await is_fresh(store):
                 applied = await migrate(store)
             await store.locate_extensions()
-            await register(store, arguments.facts(self._embedder, self.settings, self._analyser.fingerprint))
+            facts = arguments.facts(self._embedder, self.settings, self._analyser.fingerprint)
+            await register(store, {name: fact for name, fact in facts.items() if name == "embedder" or not reindex})
             trail = AuditTrail(url, self.settings, self._audit_hook)
             await async_in_thread(trail.open)
         except BaseException:
@@ -167,6 +167,28 @@ class AsyncEngine(AsyncAdministration):
                 self._opened = await self._connect(upgrade=True)
                 return self._opened.applied
         return await migrate(self._opened.store)
+
+    async def reindex(self, progress: Progress | None = None) -> int:
+        """Make the words of every stored chunk again, after a change of the analyser's settings or version.
+
+        Nothing is embedded anew. It is one transaction: searches go on with the old words until it ends, and writers
+        wait. Engines that were open before must be opened again afterwards.
+
+        Args:
+            progress: called after each batch with documents done and in all.
+
+        Returns:
+            How many documents were analysed again.
+        """
+        async with self._lock:
+            self._check_not_closed()
+            if self._opened is None:
+                self._opened = await self._connect(reindex=True)
+        facts = arguments.facts(self._embedder, self.settings, self._analyser.fingerprint)
+        worded = {name: fact for name, fact in facts.items() if name != "embedder"}
+        done = await AsyncReindexer(self._opened.store, self._analyser, self.settings).run(worded, progress)
+        await maintain.settle(self._opened.store, done)
+        return done
 
     async def ingest(self, documents: Iterable[Document], progress: Progress | None = None) -> IngestReport:
         """Store documents: new ones, changed ones, and what of them changed.
@@ -210,7 +232,8 @@ class AsyncEngine(AsyncAdministration):
             documents: only these document ids.
             metadata: wanted values by key: a value, a list of values, or comparisons such as `{"gte": 2020}`.
             exact: scan every visible vector, however many there are.
-            weights: fusion weights for this call, over those in the settings; 0 switches a leg off.
+            weights: fusion weights for this call, over those in the settings, taken as they are (see
+                `fusion.adaptive`); 0 switches a leg off.
 
         Raises:
             InputError: when an argument is not valid.
@@ -234,7 +257,8 @@ class AsyncEngine(AsyncAdministration):
                 except ProviderError as error:
                     failed["ann"] = str(error)
             embed_ms = (time.perf_counter() - started) * 1000
-            request = SearchRequest(question, scope, embedding, merged, failed, top_k, exact)
+            adaptive = self.settings.fusion.adaptive and not weights
+            request = SearchRequest(question, scope, embedding, merged, adaptive, failed, top_k, exact)
             result = await opened.searcher.search(request)
             answer.take(result)
         result.report.timings_ms["embed"] = embed_ms
@@ -381,52 +405,6 @@ class AsyncEngine(AsyncAdministration):
         opened = await self._open()
         return await maintain.delete(opened.store, ids)
 
-    async def maintain(
-        self,
-        *,
-        rebuild: bool = False,
-        reorder: bool = False,
-        step: Callable[[str], None] = lambda _: None,
-        progress: Progress | None = None,
-    ) -> Maintenance:
-        """Do upkeep: count waiting documents in, build the vector index where it is worth it, refresh statistics.
-
-        Searches and writes go on meanwhile. Worth a run after many ACL changes or deletions; an ingest does by itself
-        what it made necessary.
-
-        Args:
-            rebuild: make the vector index anew, also where there is one.
-            reorder: put vectors and texts in the order of access classes, which makes searches of callers with few
-                rights faster. It locks both tables while it lasts, some seconds for 100,000 chunks.
-            step: called with the name of each step.
-            progress: called with the number of documents put into a vector index that is built.
-        """
-        opened = await self._open()
-        return await maintain.maintain(opened.store, rebuild, reorder, step, progress)
-
-    async def harden(
-        self, reader: str, *, trusted: str | None = None, leakproof: bool = False, undo: bool = False
-    ) -> list[str]:
-        """Put row-level policies on every table of documents, from the rule that searches follow; safe to repeat.
-
-        Args:
-            reader: the role whose members search; made when missing.
-            trusted: a role whose members may also ask as `TRUSTED`; made when missing.
-            leakproof: declare `@@` leakproof, so that its index serves below the policies; needs a superuser.
-            undo: take the policies away instead; roles stay.
-
-        Returns:
-            The tables that are guarded, or were.
-
-        Raises:
-            ConfigError: when a role would pass by the policies, or this one may not make them.
-        """
-        names = [normalise_name(name, "a role") for name in (reader, trusted) if name is not None]
-        opened = await self._open()
-        if undo:
-            return await hardening.undo(opened.store)
-        return await hardening.harden(opened.store, names[0], names[1] if len(names) > 1 else None, leakproof)
-
     def _on(self, store: AsyncStore, embedder: Embedder, settings: Settings) -> AsyncEngine:
         """Return an engine like this one, at work in a transaction that is open already."""
         other = AsyncEngine(self._url, self._data_dir, embedder, settings)
@@ -470,7 +448,7 @@ class _Opened:
         self.server = server
         self.applied = applied
         self.access_classes = AsyncAccessClasses(store)
-        self.searcher = AsyncSearcher(store, engine.settings)
+        self.searcher = AsyncSearcher(store, engine.settings, engine._analyser)  # pyright: ignore[reportPrivateUsage]
         self._engine = engine
 
     def ingestor(self) -> AsyncIngestor:

@@ -199,7 +199,7 @@ class AsyncIngestor:
                 self._conclude(batch, [change])
             for planned in change.write:
                 text = plan.indexed_text(planned)
-                batch.texts.add(planned.content_hash, text, self._analyser, self._settings.analyser)
+                batch.texts.add(planned.content_hash, plan.name, text, self._analyser, self._settings.analyser)
                 if planned.content_hash not in batch.vectors:
                     needed[planned.content_hash] = text
         self._clock("analyse", started)

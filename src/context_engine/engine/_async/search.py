@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from context_engine.access import Scope
 from context_engine.db._async.store import AsyncStore, AsyncTransaction, Row
+from context_engine.engine._async.spelling import AsyncSpeller
 from context_engine.errors import LegError, StoreError
 from context_engine.model import (
     DocumentInfo,
@@ -16,18 +17,15 @@ from context_engine.model import (
 )
 from context_engine.names import LegName
 from context_engine.retrieval import legs
+from context_engine.retrieval.bm25 import rarity
 from context_engine.retrieval.compose import Statement, Visibility, compose, resolve_scope
 from context_engine.retrieval.fusion import Candidate, Fused, fuse
-from context_engine.retrieval.fuzzy import (
-    Spelling,
-    choose_spellings,
-    near_spellings,
-    words_to_expand,
-)
 from context_engine.retrieval.legs import Route, VectorIndex
 from context_engine.retrieval.query import Question
+from context_engine.retrieval.shape import adapt, is_lookup
 from context_engine.settings import Settings
 from context_engine.sql import load
+from context_engine.text.analyse import Analyser
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +35,7 @@ class SearchRequest:
     Attributes:
         embedding: the question's unit vector as a halfvec literal, or None when the vector leg does not run.
         weights: each leg's fusion weight; a leg without one, or with 0, does not run.
+        adaptive: whether the weights are fitted to the question.
         failed: legs that failed before the database was asked, with the reason.
     """
 
@@ -44,6 +43,7 @@ class SearchRequest:
     scope: Scope
     embedding: str | None
     weights: Mapping[LegName, float]
+    adaptive: bool
     failed: Mapping[LegName, str]
     top_k: int
     exact: bool
@@ -61,6 +61,9 @@ class _Run:
     lists: dict[LegName, list[Candidate]] = field(default_factory=dict[LegName, list[Candidate]])
     timings_ms: dict[str, float] = field(default_factory=dict[str, float])
     chunks: int = 0
+    weights: dict[LegName, float] = field(default_factory=dict[LegName, float])
+    rarity: float = 1.0
+    lookup: bool = False
 
     def take(self, leg: LegName, route: Route, rows: Sequence[Row]) -> None:
         """Keep a leg's rows."""
@@ -76,9 +79,10 @@ class _Run:
 class AsyncSearcher:
     """Answers searches for one engine."""
 
-    def __init__(self, store: AsyncStore, settings: Settings) -> None:
+    def __init__(self, store: AsyncStore, settings: Settings, analyser: Analyser) -> None:
         self._store = store
         self._settings = settings
+        self._speller = AsyncSpeller(analyser, settings.search)
 
     async def search(self, request: SearchRequest) -> SearchResult:
         """Run a search; where a leg fails, run it again with each leg by itself, and report the one.
@@ -103,6 +107,7 @@ class AsyncSearcher:
             run.chunks = visibility.chunks
             _lap(run, "scope", started)
             frequencies = await self._statistics(transaction, request, visibility, run)
+            run.rarity = rarity(run.chunks, frequencies.values())
             await self._legs(transaction, request, visibility, run, frequencies, index, apart)
             fused = self._fuse(request, run)
             mark = time.perf_counter()
@@ -151,10 +156,18 @@ class AsyncSearcher:
         apart: bool,
     ) -> None:
         mark = time.perf_counter()
-        limit = max(self._settings.search.candidates, request.top_k)
+        settings = self._settings.search
+        limit = settings.limit("ann", request.top_k)
         routes: dict[LegName, Route] = {}
         if request.wants("fts"):
-            lexical = legs.fts(visibility, request.question, frequencies, run.chunks, self._settings, limit)
+            lexical = legs.fts(
+                visibility,
+                request.question,
+                frequencies,
+                run.chunks,
+                self._settings,
+                settings.limit("fts", request.top_k),
+            )
             if lexical:
                 routes["fts"] = lexical
         if request.wants("ann") and request.embedding and run.chunks:
@@ -163,7 +176,8 @@ class AsyncSearcher:
         await self._complete_ann(transaction, request, visibility, run, limit)
         if request.wants("trgm") and request.question.terms:
             try:
-                fuzzy = await self._trgm(transaction, request, visibility, run, frequencies, limit)
+                text_limit = settings.limit("trgm", request.top_k)
+                fuzzy = await self._trgm(transaction, request, visibility, run, frequencies, text_limit)
             except StoreError as error:  # a failed look-up of spellings is the fuzzy leg's own
                 run.note("trgm", "failed", str(error))
                 fuzzy = None
@@ -219,22 +233,10 @@ class AsyncSearcher:
         frequencies: dict[str, int],
         limit: int,
     ) -> Route | None:
-        search = self._settings.search
-        terms = request.question.terms
-        words = words_to_expand(terms, frequencies, search.trgm_expand_below, search.trgm_max_query_words)
-        near: list[Spelling] = []
-        if words and run.chunks:
-            statements = legs.spelling_candidates(visibility, words, run.chunks)
-            answers = await transaction.attempt(*statements)
-            found = [(place, candidate) for rows in answers for place, candidate in rows]
-            near = near_spellings(words, found)
-        if near:
-            spelled = sorted({spelling.word for spelling in near} - set(frequencies))
-            statement = legs.document_frequency(visibility, spelled)
-            [counted] = await transaction.attempt(statement)
-            frequencies |= {spelled[place]: count for place, count in counted}
-        chosen = choose_spellings(near, frequencies, search.trgm_max_expansions)
-        return legs.trgm(visibility, request.question, frequencies, chosen, run.chunks, self._settings, limit)
+        question = request.question
+        found = await self._speller.respell(transaction, visibility, question, run.chunks, frequencies)
+        run.lookup = bool(found.weights) and is_lookup(question, frequencies, found.joined)
+        return legs.trgm(visibility, question, found.weights, frequencies, self._settings, limit)
 
     async def _ask(
         self,
@@ -266,7 +268,12 @@ class AsyncSearcher:
         if errors and len(errors) == len(asked):
             raise LegError("every leg of the search failed: " + "; ".join(errors))
         fusion = self._settings.fusion
-        return fuse(run.lists, request.weights, fusion.method, fusion.k)[: request.top_k]
+        run.weights = dict(request.weights)
+        if request.adaptive:
+            lookup = run.lookup and bool(run.lists.get("trgm"))
+            run.weights = adapt(request.weights, lookup, run.rarity, fusion.lookup_factor)
+        limit = self._settings.search.limit("fts", request.top_k)
+        return fuse(run.lists, run.weights, fusion.method, fusion.k, limit)[: request.top_k]
 
     async def _hydrate(
         self, transaction: AsyncTransaction, visibility: Visibility, fused: Sequence[Fused]
@@ -302,6 +309,7 @@ def _result(fused: Sequence[Fused], rows: Sequence[Row], run: _Run, question: Qu
             visible_chunks=run.chunks,
             timings_ms=run.timings_ms,
             notes=_notes(question),
+            weights=run.weights,
         ),
     )
 

@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Unpack
 
+from context_engine.access import normalise_name
+from context_engine.db._sync import harden as hardening
+from context_engine.db._sync import maintain
 from context_engine.db._sync.pinned import PinnedStore, pin
 from context_engine.db._sync.store import Store
 from context_engine.diagnostics.explain import Diff, Explanation, Readers
@@ -17,7 +20,7 @@ from context_engine.engine._sync import explain
 from context_engine.engine._sync.verify import Verifier, VerifyPlan
 from context_engine.engine.arguments import SearchOptions
 from context_engine.errors import ProviderError
-from context_engine.model import Principals
+from context_engine.model import Maintenance, Principals
 from context_engine.models.embedder import Embedder, embed_query
 from context_engine.models.known import KnownQuestions
 from context_engine.models.vectors import Vectors
@@ -41,6 +44,51 @@ class Administration(ABC):
     @abstractmethod
     def _on(self, store: Store, embedder: Embedder, settings: Settings) -> Engine:
         """Return an engine like this one, at work in a transaction that is open already."""
+
+    def maintain(
+        self,
+        *,
+        rebuild: bool = False,
+        reorder: bool = False,
+        step: Callable[[str], None] = lambda _: None,
+        progress: Progress | None = None,
+    ) -> Maintenance:
+        """Do upkeep: count waiting documents in, build the vector index where it is worth it, refresh statistics.
+
+        Searches and writes go on meanwhile. Worth a run after many ACL changes or deletions; an ingest does by itself
+        what it made necessary.
+
+        Args:
+            rebuild: make the vector index anew, also where there is one.
+            reorder: put vectors and texts in the order of access classes, which makes searches of callers with few
+                rights faster. It locks both tables while it lasts, some seconds for 100,000 chunks.
+            step: called with the name of each step.
+            progress: called with the number of documents put into a vector index that is built.
+        """
+        return maintain.maintain(self._store(), rebuild, reorder, step, progress)
+
+    def harden(
+        self, reader: str, *, trusted: str | None = None, leakproof: bool = False, undo: bool = False
+    ) -> list[str]:
+        """Put row-level policies on every table of documents, from the rule that searches follow; safe to repeat.
+
+        Args:
+            reader: the role whose members search; made when missing.
+            trusted: a role whose members may also ask as `TRUSTED`; made when missing.
+            leakproof: declare `@@` leakproof, so that its index serves below the policies; needs a superuser.
+            undo: take the policies away instead; roles stay.
+
+        Returns:
+            The tables that are guarded, or were.
+
+        Raises:
+            ConfigError: when a role would pass by the policies, or this one may not make them.
+        """
+        names = [normalise_name(name, "a role") for name in (reader, trusted) if name is not None]
+        store = self._store()
+        if undo:
+            return hardening.undo(store)
+        return hardening.harden(store, names[0], names[1] if len(names) > 1 else None, leakproof)
 
     def who_can(self, document_id: int) -> Readers:
         """Tell who may read a document, a policy being looked up. For administrators.

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -20,7 +20,6 @@ from context_engine.access import (
     normalise_name,
     normalise_rule,
 )
-from context_engine.db._sync import harden as hardening
 from context_engine.db._sync import maintain
 from context_engine.db._sync.inspect import inspect
 from context_engine.db._sync.migrate import is_fresh, migrate, register
@@ -33,6 +32,7 @@ from context_engine.engine._sync.acls import AccessClasses
 from context_engine.engine._sync.administration import Administration
 from context_engine.engine._sync.audit import Audit
 from context_engine.engine._sync.ingest import Ingestor
+from context_engine.engine._sync.reindex import Reindexer
 from context_engine.engine._sync.search import Searcher, SearchRequest
 from context_engine.engine.audit import AuditHook, AuditTrail
 from context_engine.engine.embedded import start_embedded
@@ -45,7 +45,6 @@ from context_engine.model import (
     Document,
     DocumentInfo,
     IngestReport,
-    Maintenance,
     Policy,
     Principals,
     SearchResult,
@@ -91,7 +90,7 @@ class Engine(Administration):
         self._url = database_url or self.settings.database_url
         self._data_dir = Path(data_dir) if data_dir else self.settings.data_dir
         self._embedder: Embedder = as_embedder(embedder or arguments.default_embedder())
-        self._analyser = Analyser(self.settings.analyser.language)
+        self._analyser = Analyser.of(self.settings.analyser)
         self._audit_hook = audit_hook
         self.audit = Audit(self)
         self._lock = threading.Lock()
@@ -121,7 +120,7 @@ class Engine(Administration):
         if self._closed:
             raise StoreError("the engine is closed: make a new one")
 
-    def _connect(self, upgrade: bool = False) -> _Opened:
+    def _connect(self, upgrade: bool = False, reindex: bool = False) -> _Opened:
         check_dimension(self._embedder.dim)
         server = None
         url = self._url
@@ -135,7 +134,8 @@ class Engine(Administration):
             if upgrade or is_fresh(store):
                 applied = migrate(store)
             store.locate_extensions()
-            register(store, arguments.facts(self._embedder, self.settings, self._analyser.fingerprint))
+            facts = arguments.facts(self._embedder, self.settings, self._analyser.fingerprint)
+            register(store, {name: fact for name, fact in facts.items() if name == "embedder" or not reindex})
             trail = AuditTrail(url, self.settings, self._audit_hook)
             in_thread(trail.open)
         except BaseException:
@@ -168,6 +168,28 @@ class Engine(Administration):
                 self._opened = self._connect(upgrade=True)
                 return self._opened.applied
         return migrate(self._opened.store)
+
+    def reindex(self, progress: Progress | None = None) -> int:
+        """Make the words of every stored chunk again, after a change of the analyser's settings or version.
+
+        Nothing is embedded anew. It is one transaction: searches go on with the old words until it ends, and writers
+        wait. Engines that were open before must be opened again afterwards.
+
+        Args:
+            progress: called after each batch with documents done and in all.
+
+        Returns:
+            How many documents were analysed again.
+        """
+        with self._lock:
+            self._check_not_closed()
+            if self._opened is None:
+                self._opened = self._connect(reindex=True)
+        facts = arguments.facts(self._embedder, self.settings, self._analyser.fingerprint)
+        worded = {name: fact for name, fact in facts.items() if name != "embedder"}
+        done = Reindexer(self._opened.store, self._analyser, self.settings).run(worded, progress)
+        maintain.settle(self._opened.store, done)
+        return done
 
     def ingest(self, documents: Iterable[Document], progress: Progress | None = None) -> IngestReport:
         """Store documents: new ones, changed ones, and what of them changed.
@@ -211,7 +233,8 @@ class Engine(Administration):
             documents: only these document ids.
             metadata: wanted values by key: a value, a list of values, or comparisons such as `{"gte": 2020}`.
             exact: scan every visible vector, however many there are.
-            weights: fusion weights for this call, over those in the settings; 0 switches a leg off.
+            weights: fusion weights for this call, over those in the settings, taken as they are (see
+                `fusion.adaptive`); 0 switches a leg off.
 
         Raises:
             InputError: when an argument is not valid.
@@ -235,7 +258,8 @@ class Engine(Administration):
                 except ProviderError as error:
                     failed["ann"] = str(error)
             embed_ms = (time.perf_counter() - started) * 1000
-            request = SearchRequest(question, scope, embedding, merged, failed, top_k, exact)
+            adaptive = self.settings.fusion.adaptive and not weights
+            request = SearchRequest(question, scope, embedding, merged, adaptive, failed, top_k, exact)
             result = opened.searcher.search(request)
             answer.take(result)
         result.report.timings_ms["embed"] = embed_ms
@@ -382,52 +406,6 @@ class Engine(Administration):
         opened = self._open()
         return maintain.delete(opened.store, ids)
 
-    def maintain(
-        self,
-        *,
-        rebuild: bool = False,
-        reorder: bool = False,
-        step: Callable[[str], None] = lambda _: None,
-        progress: Progress | None = None,
-    ) -> Maintenance:
-        """Do upkeep: count waiting documents in, build the vector index where it is worth it, refresh statistics.
-
-        Searches and writes go on meanwhile. Worth a run after many ACL changes or deletions; an ingest does by itself
-        what it made necessary.
-
-        Args:
-            rebuild: make the vector index anew, also where there is one.
-            reorder: put vectors and texts in the order of access classes, which makes searches of callers with few
-                rights faster. It locks both tables while it lasts, some seconds for 100,000 chunks.
-            step: called with the name of each step.
-            progress: called with the number of documents put into a vector index that is built.
-        """
-        opened = self._open()
-        return maintain.maintain(opened.store, rebuild, reorder, step, progress)
-
-    def harden(
-        self, reader: str, *, trusted: str | None = None, leakproof: bool = False, undo: bool = False
-    ) -> list[str]:
-        """Put row-level policies on every table of documents, from the rule that searches follow; safe to repeat.
-
-        Args:
-            reader: the role whose members search; made when missing.
-            trusted: a role whose members may also ask as `TRUSTED`; made when missing.
-            leakproof: declare `@@` leakproof, so that its index serves below the policies; needs a superuser.
-            undo: take the policies away instead; roles stay.
-
-        Returns:
-            The tables that are guarded, or were.
-
-        Raises:
-            ConfigError: when a role would pass by the policies, or this one may not make them.
-        """
-        names = [normalise_name(name, "a role") for name in (reader, trusted) if name is not None]
-        opened = self._open()
-        if undo:
-            return hardening.undo(opened.store)
-        return hardening.harden(opened.store, names[0], names[1] if len(names) > 1 else None, leakproof)
-
     def _on(self, store: Store, embedder: Embedder, settings: Settings) -> Engine:
         """Return an engine like this one, at work in a transaction that is open already."""
         other = Engine(self._url, self._data_dir, embedder, settings)
@@ -471,7 +449,7 @@ class _Opened:
         self.server = server
         self.applied = applied
         self.access_classes = AccessClasses(store)
-        self.searcher = Searcher(store, engine.settings)
+        self.searcher = Searcher(store, engine.settings, engine._analyser)  # pyright: ignore[reportPrivateUsage]
         self._engine = engine
 
     def ingestor(self) -> Ingestor:

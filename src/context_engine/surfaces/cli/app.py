@@ -11,6 +11,7 @@ from types import FunctionType
 from typing import Annotated, Any
 
 import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from typer.core import TyperGroup
 
 from context_engine import ContextEngineError, __version__
@@ -110,6 +111,25 @@ def migrate(context: typer.Context) -> None:
         say(line)
 
 
+def reindex(context: typer.Context) -> None:
+    """Make the words of all documents again, after a change of the analyser's settings.
+
+    Nothing is embedded anew. Searches go on meanwhile; writers wait, and programs that have the database open must open
+    it again afterwards.
+
+    Examples:
+        reindex
+    """
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with (
+        closing(session_of(context).engine()) as engine,
+        Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar,
+    ):
+        task = bar.add_task("reindexing", total=None)
+        done = engine.reindex(lambda count, total: bar.update(task, completed=count, total=total))
+    say(f"{done:,} documents reindexed")
+
+
 def _add(to: typer.Typer, *commands: FunctionType) -> None:
     """Add commands, named by the first word of their functions."""
     for command in commands:
@@ -123,7 +143,7 @@ def _add_as(to: typer.Typer, name: str, command: FunctionType) -> None:
 
 _help, _epilog = _help_and_epilog(_global_options.__doc__ or "")
 app.callback(help=_help, epilog=_epilog)(_global_options)
-_add(app, migrate, ingest, search, documents, delete, doctor, maintain, harden, verify, explain, diff)
+_add(app, migrate, reindex, ingest, search, documents, delete, doctor, maintain, harden, verify, explain, diff)
 _add_as(app, "who-can", who_can)
 _add_as(app, "check-acl-exposure", check_acl_exposure)
 app.add_typer(acl := typer.Typer(help="Show or change who may read a document.", no_args_is_help=True), name="acl")

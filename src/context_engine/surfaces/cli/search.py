@@ -80,7 +80,7 @@ def read_metadata(pairs: list[str]) -> dict[str, Any] | None:
 
 
 def _show(query: str, result: SearchResult, settings: Settings) -> None:
-    analyser = Analyser(settings.analyser.language)
+    analyser = Analyser.of(settings.analyser)
     terms = read_question(query, analyser).terms
     for rank, hit in enumerate(result.hits, 1):
         name = plain(hit.document.name or hit.document.external_id, "bold")

@@ -1,0 +1,1 @@
+"""How good the rankings are: judged sets, named configurations, paired comparisons."""
