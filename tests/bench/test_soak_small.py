@@ -23,6 +23,7 @@ from context_engine.db._sync.store import Transaction  # noqa: E402
 from context_engine.retrieval.compose import Statement  # noqa: E402
 
 
+@pytest.mark.timeout(400)
 def test_all_at_once_for_some_seconds(server: Any, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "benchmarks.soak", "--seconds", "6", "--load-seconds", "4", "--documents", "400"]
     done = subprocess.run(
