@@ -244,7 +244,7 @@ def test_p40_a_pool_of_one_across_callers(new_engine: NewEngine, hardened: dict[
         assert store.query(Statement("SELECT current_setting('context_engine.principals', true)")) == [("",)]
 
 
-@pytest.mark.parametrize("role", ["owner", READER, JOB])
+@pytest.mark.parametrize("role", ["owner", READER, JOB], ids=["owner", "reader", "job"])
 def test_p40_every_role_shows_a_caller_the_same(role: str, new_engine: NewEngine, hardened: dict[str, str]) -> None:
     engine = new_engine(hardened[role])
     callers: dict[str, list[str]] = {"ada": ["ada", "all"], "cy": ["all", "cy"], "dee": ["all"], "": ["all"]}
