@@ -128,8 +128,12 @@ def test_an_approximate_route_is_told_and_compared_exact(new_engine: NewEngine, 
 
 
 def drop_acl_line(relation: str) -> Callable[[str], str]:
-    pattern = rf"({relation} AS NOT MATERIALIZED .*?)\n[^\n]*-- if scoped"
-    return lambda text: re.sub(pattern, r"\1", text, count=1, flags=re.DOTALL)
+    pattern = rf"{relation} AS NOT MATERIALIZED .*?\n\)"
+
+    def edit(text: str) -> str:
+        return re.sub(pattern, lambda found: re.sub(r"\n[^\n]*-- if scoped.*", "", found[0]), text, flags=re.DOTALL)
+
+    return edit
 
 
 def read_bare(text: str) -> str:

@@ -36,7 +36,7 @@ READS: Final[tuple[LiteralString, ...]] = (
 """Every statement that reads documents; each is under the plan check."""
 
 
-_BY_KEY: Final = {"read/hydrate", "read/document", "legs/ann_ivf"}
+_BY_KEY: Final = {"read/hydrate", "read/document", "read/neighbours", "read/chunk_facts", "legs/ann_ivf"}
 """Of these, the statements that find their rows by key."""
 _FEW: Final = 0.25
 """Up to this share of all chunks a caller's rows are found by their access classes."""
