@@ -94,7 +94,7 @@ def find_target(snapshot: Snapshot, wanted: Wanted) -> Found:
     base = _collection(snapshot, shape, wanted, notes)
     plain = _provisional(shape, base)
     if not read_totals(snapshot, Parts(plain)).vectors:
-        raise InputError(f"{shape.table.title} has no rows with a vector: nothing can be measured")
+        raise nothing_there(shape.table)
     kinds = _json_kinds(snapshot, shape, wanted, Parts(plain))
     column, path, kind, others = choose_acl(shape, wanted, kinds)
     acl = AclColumn(column, path, kind)
@@ -107,8 +107,6 @@ def find_target(snapshot: Snapshot, wanted: Wanted) -> Found:
     if not indexes and wanted.metric is None:
         notes.append("no vector index tells the distance: cosine was taken, --distance chooses another")
     dim = shape.embedding.dim or _dimension(snapshot, Parts(plain))
-    if shape.table.row_security:
-        notes.append("row-level security is on for this table: what this role may not see was not measured")
     library = shape.preset != "plain"
     if index and index.cast and library:
         notes.append(
@@ -117,6 +115,12 @@ def find_target(snapshot: Snapshot, wanted: Wanted) -> Found:
         )
     target = Target(shape.preset, shape.table, shape.embedding, dim, acl, base, operator, index, library)
     return Found(target, tuple(notes))
+
+
+def nothing_there(table: Table) -> InputError:
+    """Say that there are no rows, and why that may be."""
+    policies = "; row-level security is on, and may hide them from this role" if table.row_security else ""
+    return InputError(f"{table.title} has no rows with a vector: nothing can be measured{policies}")
 
 
 def _provisional(shape: Shape, base: tuple[Column, str] | None) -> Target:

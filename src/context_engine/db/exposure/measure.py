@@ -17,6 +17,7 @@ from context_engine.db.exposure.catalog import (
     environment,
     filter_index,
     find_target,
+    nothing_there,
     read_candidates,
     read_totals,
 )
@@ -156,7 +157,7 @@ class _Measurement:
         with self._session.snapshot() as snapshot:
             totals = read_totals(snapshot, parts)
             if not totals.vectors:
-                raise InputError(f"{target.table.title} has no rows with a vector: nothing can be measured")
+                raise nothing_there(target.table)
             if self._own:
                 candidates = self._own.candidates(snapshot)
             else:
@@ -188,7 +189,13 @@ class _Measurement:
         samples: int,
     ) -> Report:
         request, target = self._request, self._target
-        notes = [*_missing(totals, target), *_lacking(self._environment), *self._notes]
+        policies = "row-level security is on for this table: what this role may not see was not measured"
+        notes = [
+            *([policies] if target.table.row_security else []),
+            *_missing(totals, target),
+            *_lacking(self._environment),
+            *self._notes,
+        ]
         return judge(
             Report(
                 environment=self._environment,
