@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from context_engine import PUBLIC, Document, Engine
-from context_engine.surfaces.cli.search import _metadata, snippet
+from context_engine.surfaces.cli.search import read_metadata, snippet
 from context_engine.text.analyse import Analyser
 
 WORDS = ("tide", "harbour", "lantern")
@@ -86,8 +86,8 @@ def test_filters(cli: Any) -> None:
 
 
 def test_metadata_values() -> None:
-    assert _metadata([]) is None
-    assert _metadata(["a=b=c", "d=", 'e="1"', "f=null"]) == {
+    assert read_metadata([]) is None
+    assert read_metadata(["a=b=c", "d=", 'e="1"', "f=null"]) == {
         "a": "b=c",
         "d": "",
         "e": "1",
