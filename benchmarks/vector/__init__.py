@@ -1,0 +1,1 @@
+"""The vector leg under every visible share: recall, latency, size and growth."""
