@@ -33,7 +33,7 @@ from .truth import Scores
 
 _CHECKOUT: Final = Path(__file__).resolve().parents[2]
 _SMALL: Final = 4_000
-_SERVER: Final = {"shared_buffers": "2GB", "maintenance_work_mem": "2GB", "max_wal_size": "8GB"}
+SERVER: Final = {"shared_buffers": "2GB", "maintenance_work_mem": "2GB", "max_wal_size": "8GB"}
 
 
 def _arguments() -> argparse.Namespace:
@@ -46,6 +46,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--small", action="store_true", help="does it run, not how fast: seconds")
     parser.add_argument("--questions", type=int, help="100, or 6 with --small")
     parser.add_argument("--layouts", nargs="+", choices=LAYOUTS, default=list(LAYOUTS))
+    parser.add_argument("--shares", nargs="+", type=float, default=list(layouts.SHARES), help="that callers see")
     parser.add_argument("--threshold", type=int, help="visible chunks up to which the route is exact; the engine's")
     parser.add_argument("--ann-rows", type=int, help="visible rows ranked above it; the engine's")
     parser.add_argument("--skip-hnsw", action="store_true", help="leave plain pgvector out")
@@ -74,7 +75,7 @@ def _database(args: argparse.Namespace) -> Generator[str]:
         yield args.database_url
         return
     folder: Path = args.work_dir / f"server-{args.chunks}"
-    with EmbeddedServer.start(folder, options=_SERVER) as server:
+    with EmbeddedServer.start(folder, options=SERVER) as server:
         yield server.url()
     # Left in place after an error, for --resume.
     if not args.keep:
@@ -87,7 +88,7 @@ def base_of(args: argparse.Namespace) -> data.Benchmark:
         return data.synthetic(2_000, 1)
     if not (args.data / "debian-packages").is_dir():
         raise SystemExit(f"no debian-packages in {args.data}: name the folder with --data, or use --synthetic")
-    return data.load(args.data, None, 1)
+    return data.load(args.data, _SMALL if args.small else None, 1)
 
 
 class Run:
@@ -104,11 +105,11 @@ class Run:
         base = base_of(args)
         self.corpus = generate.make(base, args.chunks, args.work_dir / "vectors", progress)
         self.questions = generate.questions(self.corpus, args.questions)
-        self.layouts: list[Layout] = [layouts.make(name, self.corpus) for name in args.layouts]
+        self.layouts: list[Layout] = [layouts.make(name, self.corpus, args.shares) for name in args.layouts]
         self.wide = not args.skip_hnsw and "random" in args.layouts and args.chunks <= wide.ROWS
         self.signature = (
             f"{base.name} {args.chunks} {args.questions} {' '.join(args.layouts)} threshold {args.threshold} "
-            f"rows {args.ann_rows} hnsw {not args.skip_hnsw}"
+            f"rows {args.ann_rows} shares {args.shares} hnsw {not args.skip_hnsw}"
         )
         self.facts: dict[str, Any] = {"cells": [], "filled": {}}
         self.raw: list[Row] = []

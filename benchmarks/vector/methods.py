@@ -31,7 +31,7 @@ from .load import HNSW_EF_CONSTRUCTION, HNSW_M, SHARED, connect
 LIMIT: Final = 100
 UNFILTERED_EFS: Final = (40, 100, 200, 400, 800)
 REFERENCE_EFS: Final = (100, 400)
-_QUESTION: Final = read_question("", Analyser())
+QUESTION: Final = read_question("", Analyser())
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +88,14 @@ class Ours:
             route = self._route(visibility, embedding)
             [rows] = transaction.run(route.statement, commit=True)
             if len(rows) < min(LIMIT, caller.visible):  # as the engine does
-                route = legs.ann_exact(visibility, _QUESTION, embedding, LIMIT)
+                route = legs.ann_exact(visibility, QUESTION, embedding, LIMIT)
                 [rows] = transaction.run(route.statement, commit=True)
         return Answer(_ids(rows), _since(started), route.name)
 
     def _route(self, visibility: Visibility, embedding: str) -> Route:
         if visibility.chunks <= self.threshold or self.index is None:
-            return legs.ann_exact(visibility, _QUESTION, embedding, LIMIT)
-        return legs.ann_ivf(visibility, _QUESTION, embedding, self.index, self.ann_rows, LIMIT)
+            return legs.ann_exact(visibility, QUESTION, embedding, LIMIT)
+        return legs.ann_ivf(visibility, QUESTION, embedding, self.index, self.ann_rows, LIMIT)
 
 
 _NEAREST: Final[LiteralString] = """
