@@ -56,6 +56,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--work-dir", type=Path, help="where vectors and the embedded server's data are kept")
     parser.add_argument("--keep", action="store_true", help="keep the embedded server's data at the end")
     parser.add_argument("--resume", action="store_true", help="use what is loaded and measured already")
+    parser.add_argument("--page", action="store_true", help="only write the page and the plots of an earlier run again")
     parser.add_argument("--out", type=Path, help="where the results go; benchmarks/vector/results/<chunks>")
     args = parser.parse_args()
     args.chunks = args.chunks or (_SMALL if args.small else 100_000)
@@ -234,12 +235,15 @@ class Run:
         self.save()
         self.progress.console.print(f"{name}: {time.perf_counter() - started:.0f} s")
 
-    def write(self) -> None:
-        lines = summary.summarise(self.raw)
-        write_csv(self.out / "summary.csv", summary.SUMMARY_COLUMNS, lines)
-        plots.draw(self.out, lines, self.args.chunks)
-        (self.out / "results.md").write_text(report.page(self.facts, lines))
-        self.progress.console.print(f"written: {self.out / 'results.md'}")
+
+def write(out: Path, console: Console) -> None:
+    """Write the page, the plots and the summary from a run's facts and rows."""
+    facts = json.loads((out / "facts.json").read_text())
+    lines = summary.summarise(summary.read_raw(out / "raw.csv.gz"))
+    write_csv(out / "summary.csv", summary.SUMMARY_COLUMNS, lines)
+    plots.draw(out, lines, facts["chunks"])
+    (out / "results.md").write_text(report.page(facts, lines))
+    console.print(f"written: {out / 'results.md'}")
 
 
 def _drop_everything(url: str) -> None:
@@ -251,6 +255,9 @@ def _drop_everything(url: str) -> None:
 
 def main() -> None:
     args = _arguments()
+    if args.page:
+        write(args.out, Console())
+        return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console()) as progress:
         run = Run(args, progress)
@@ -260,7 +267,7 @@ def main() -> None:
             run.measure(url)
         run.facts["load_average"] = f"{before}, {_load_average()}"
         run.save()
-        run.write()
+        write(run.out, progress.console)
 
 
 def _load_average() -> str:

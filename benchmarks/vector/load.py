@@ -188,7 +188,7 @@ def shared_table(url: str, corpus: Corpus, layouts: Sequence[Layout], progress: 
     """Make the table that plain pgvector is asked on: every layout's class in a column, one HNSW index."""
     facts: dict[str, Any] = {}
     columns = [sql.Identifier(f"acl_{layout.name}") for layout in layouts]
-    dim = sql.SQL(str(corpus.dim))  # type: ignore[arg-type]
+    dim = sql.Literal(corpus.dim)
     with connect(url) as connection, Memory(url) as memory:
         started = time.perf_counter()
         run(connection, "DROP SCHEMA IF EXISTS {schema} CASCADE")

@@ -12,7 +12,7 @@ from .load import HNSW_EF_CONSTRUCTION, HNSW_M
 from .measure import Plan, Row
 from .methods import LIMIT
 from .plots import growth
-from .summary import UNFILTERED, at_equal_recall
+from .summary import UNFILTERED, at_equal_recall, beside_at
 
 LEAST_RECALL: Final = 0.99
 MOST_TIMES_HNSW: Final = 3.0
@@ -136,11 +136,13 @@ def _percent(share: float) -> str:
 
 def _ours(lines: list[Row], ours: list[Row]) -> str:
     header = ("layout", "caller", "sees", "route", "p50 ms", "p95 ms", "recall@10", "recall@50", "empty", "short",
-              "HNSW without a filter, at equal recall: ef", "its recall@10", "its p50 ms", "ours over it")  # fmt: skip
+              "HNSW without a filter, at equal recall: ef", "its recall@10", "its p50 ms", "ours over it",
+              "ours over ef 100, whatever it finds")  # fmt: skip
     rows: list[Sequence[object]] = []
     for line in ours:
         found = at_equal_recall(lines, line)
         beside: tuple[object, ...] = ("", "", "", "")
+        hundred = beside_at(lines, line, f"{UNFILTERED}100")
         if found:
             best, reached = found
             ef = best["method"].removeprefix(UNFILTERED) + ("" if reached else ", finds less")
@@ -148,7 +150,7 @@ def _ours(lines: list[Row], ours: list[Row]) -> str:
         rows.append(
             (line["layout"], _percent(line["target"]), f"{line['visible']:,}", line["note"], line["p50_ms"],
              line["p95_ms"], f"{line['recall@10']:.4f}", f"{line['recall@50']:.4f}", line["empty"], line["short"],
-             *beside)
+             *beside, "" if not hundred else line["p50_ms"] / hundred["p50_ms"])
         )  # fmt: skip
     return table(header, rows)
 
@@ -190,11 +192,13 @@ def _unfiltered(lines: list[Row]) -> str:
     for name in dict.fromkeys(names):
         chosen = [line for line in lines if line["method"] == name]
         p50 = sorted(line["p50_ms"] for line in chosen)
-        recalls = [sum(line[f"recall@{depth}"] for line in chosen) / len(chosen) for depth in (10, 50)]
+        columns = ("recall@10", "recall@50", "recall@10 near", "recall@10 between")
+        recalls = [sum(line[column] for line in chosen) / len(chosen) for column in columns]
         rows.append((name, p50[len(p50) // 2], f"{p50[0]:.2f} to {p50[-1]:.2f}", *(f"{x:.4f}" for x in recalls)))
     if not rows:
         return ""
-    header = ("", "p50 ms, median over callers", "lowest to highest", "recall@10", "recall@50")
+    header = ("", "p50 ms, median over callers", "lowest to highest", "recall@10", "recall@50",
+              "recall@10, near a stored vector", "recall@10, between two")  # fmt: skip
     return "### HNSW without a filter, over everything\n\n" + table(header, rows)
 
 

@@ -90,3 +90,10 @@ def at_equal_recall(lines: Iterable[Row], ours: Row) -> tuple[Row, bool] | None:
     if good:
         return min(good, key=lambda line: line["p50_ms"]), True
     return (max(beside, key=lambda line: int(line["method"].removeprefix(UNFILTERED))), False) if beside else None
+
+
+def beside_at(lines: Iterable[Row], ours: Row, method: str) -> Row | None:
+    """Find what another method did for the same caller."""
+    same = ("n", "layout", "target")
+    found = (line for line in lines if line["method"] == method and all(line[name] == ours[name] for name in same))
+    return next(found, None)

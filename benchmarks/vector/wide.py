@@ -36,7 +36,7 @@ def build(url: str, corpus: Corpus, seen: Layout) -> dict[str, Any]:
     with connect(url) as connection:
         run(connection, "CREATE SCHEMA IF NOT EXISTS {schema}")
         run(connection, "DROP TABLE IF EXISTS {schema}.wide")
-        dim = sql.SQL(str(corpus.dim))  # type: ignore[arg-type]
+        dim = sql.Literal(corpus.dim)
         text = (
             "CREATE TABLE {schema}.wide (id bigint PRIMARY KEY, acl_wide integer NOT NULL, text text NOT NULL,"
             " embedding vector({dim}) NOT NULL)"

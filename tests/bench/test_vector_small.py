@@ -43,6 +43,7 @@ def raw(folder: Path) -> bytes:
     return gzip.decompress((folder / "out" / "raw.csv.gz").read_bytes())
 
 
+@pytest.mark.timeout(300)
 def test_all_of_it(new_database: Callable[..., str], tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     url = new_database(empty=True)
@@ -76,6 +77,7 @@ def test_all_of_it(new_database: Callable[..., str], tmp_path: Path) -> None:
     assert raw(tmp_path) == before
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.skipif(not (DATA / "debian-packages").is_dir(), reason="the data folder is not here")
 def test_real_vectors_and_a_part_of_it(new_database: Callable[..., str], tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
