@@ -33,7 +33,7 @@ from .methods import LIMIT, QUESTION, Ours
 from .truth import DEPTHS, Scores, Truth
 
 _ROWS: Final = (5_000, 10_000, 20_000, 40_000)
-_SCORED: Final = (300, 500, 1_000, 2_000)
+_SCORED: Final = (300, 500, 1_000)
 _LISTS: Final = (1, 2, 4, 8)
 """Times the square root of the number of chunks."""
 _SHARES: Final = (0.10, 0.50, 1.0)
@@ -75,7 +75,7 @@ class Exploration:
             tried = {pair: Tried("ours", store, index, 0, pair[0], scored=pair[1]) for pair in pairs}
             for caller in layout.callers:
                 truth = Truth(self.scores, layout.seen(caller))
-                found: dict[tuple[int, int], list[tuple[float, float, float]]] = {pair: [] for pair in pairs}
+                found: dict[tuple[int, int], list[tuple[float, ...]]] = {pair: [] for pair in pairs}
                 for question, vector in enumerate(self.questions.vectors):
                     for pair, method in tried.items():
                         answer = method.ask(caller, vector)
@@ -144,9 +144,13 @@ def main() -> None:
             progress.console.print(f"the usual index is back: {time.perf_counter() - started:.0f} s")
 
 
+def _cell(name: str, value: Any) -> object:
+    return f"{value:.4f}" if name.startswith("recall") else value
+
+
 def _write(out: Path, lines: list[Row], seconds: dict[str, float]) -> None:
     write_csv(out / "explore.csv", _COLUMNS, lines)
-    text = table(_COLUMNS, ([line[name] for name in _COLUMNS] for line in lines))
+    text = table(_COLUMNS, ([_cell(name, line[name]) for name in _COLUMNS] for line in lines))
     built = "".join(f"\nBuilding with {name}: {spent:.0f} s." for name, spent in seconds.items())
     head = (
         "# Other settings of the vector index\n\nEvery caller by the index, also below the threshold. The defaults are"

@@ -16,7 +16,7 @@ from .methods import LIMIT, Method
 from .truth import DEPTHS, Truth
 
 Row = dict[str, Any]
-RAW_COLUMNS: Final = (
+RAW_COLUMNS: Final[tuple[str, ...]] = (
     "n", "layout", "target", "share", "visible", "question", "kind", "method", "note", "ms", "rows", "wanted",
     "recall@10", "recall@50",
 )  # fmt: skip

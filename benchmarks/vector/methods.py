@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
 import time
@@ -192,8 +193,7 @@ class Reference:
     """HNSW in this process (faiss), with a filter by bitmap: what the walk costs without a database around it."""
 
     def __init__(self, corpus: Corpus, url: str) -> None:
-        import faiss  # noqa: PLC0415 - an extra, and slow to load
-
+        faiss: Any = importlib.import_module("faiss")  # an extra, and slow to load
         self._faiss = faiss
         self.facts: dict[str, Any] = {"version": faiss.__version__}
         with Memory(url) as memory:
@@ -234,7 +234,7 @@ class Reference:
         self._index.reset()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _InProcess:
     name: str
     index: Any
