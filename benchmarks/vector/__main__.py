@@ -14,6 +14,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import psycopg
 from benchmarks.latency import data
 from benchmarks.latency.load import conditions
@@ -92,6 +93,11 @@ def base_of(args: argparse.Namespace) -> data.Benchmark:
     return data.load(args.data, _SMALL if args.small else None, 1)
 
 
+def asked_of(args: argparse.Namespace) -> generate.Vectors | None:
+    """Read the vectors of short questions on the base corpus."""
+    return None if args.synthetic else np.load(args.data / "debian-fuzzy" / "queries.minilm.f16.npy").astype(np.float32)
+
+
 class Run:
     """One run's files: facts.json, raw.csv.gz, and what is made of them."""
 
@@ -105,7 +111,7 @@ class Run:
             self.plan = replace(self.plan, warm_up=1, least_runs=2, budget_s=0.2)
         base = base_of(args)
         self.corpus = generate.make(base, args.chunks, args.work_dir / "vectors", progress)
-        self.questions = generate.questions(self.corpus, args.questions)
+        self.questions = generate.questions(self.corpus, args.questions, asked_of(args))
         self.layouts: list[Layout] = [layouts.make(name, self.corpus, args.shares) for name in args.layouts]
         self.wide = not args.skip_hnsw and "random" in args.layouts and args.chunks <= wide.ROWS
         self.signature = (
@@ -239,10 +245,11 @@ class Run:
 def write(out: Path, console: Console) -> None:
     """Write the page, the plots and the summary from a run's facts and rows."""
     facts = json.loads((out / "facts.json").read_text())
-    lines = summary.summarise(summary.read_raw(out / "raw.csv.gz"))
+    raw = summary.read_raw(out / "raw.csv.gz")
+    lines = summary.summarise(raw)
     write_csv(out / "summary.csv", summary.SUMMARY_COLUMNS, lines)
     plots.draw(out, lines, facts["chunks"])
-    (out / "results.md").write_text(report.page(facts, lines))
+    (out / "results.md").write_text(report.page(facts, lines, summary.by_kind(raw)))
     console.print(f"written: {out / 'results.md'}")
 
 

@@ -26,7 +26,7 @@ from context_engine.retrieval import ivf, legs
 from context_engine.retrieval.compose import Visibility
 
 from . import generate, layouts, load
-from .__main__ import SERVER, base_of
+from .__main__ import SERVER, asked_of, base_of
 from .layouts import Layout
 from .measure import Row
 from .methods import LIMIT, QUESTION, Ours
@@ -62,7 +62,7 @@ class Exploration:
         self.url = url
         self.progress = progress
         self.corpus = generate.make(base_of(args), args.chunks, args.work_dir / "vectors", progress)
-        self.questions = generate.questions(self.corpus, args.questions)
+        self.questions = generate.questions(self.corpus, args.questions, asked_of(args))
         self.scores = Scores(self.corpus, self.questions, progress).values
         self.layouts = [layouts.make(name, self.corpus, _SHARES) for name in args.layouts]
 

@@ -21,6 +21,7 @@ TOWARDS: Final = (0.2, 0.8)
 NOISE: Final = 0.3
 QUESTION_NOISE: Final = 0.03
 """Standard deviation of the noise in each dimension of a question that is near a stored vector."""
+KINDS: Final = ("near", "between", "asked")
 _BLOCK: Final = 20_000
 _AT_ONCE: Final = 2_000
 
@@ -119,16 +120,25 @@ def _neighbours(unit: Vectors, path: Path, progress: Progress) -> Ints:
     return near
 
 
-def questions(corpus: Corpus, count: int) -> Questions:
-    """Make questions from all stored vectors, whoever may see them: half near one, half between two."""
+def questions(corpus: Corpus, count: int, asked: Vectors | None = None) -> Questions:
+    """Make questions from everything that is stored, whoever may see it.
+
+    "near" is a stored vector with noise; "between" the sum of two, whose nearest lie in two places; "asked" are vectors
+    of questions on the base corpus, where there are any. As many of each kind.
+    """
     rng = np.random.default_rng([SEED, 1])
-    half = count - count // 2
-    one = corpus.vectors[np.sort(rng.choice(len(corpus), half))].astype(np.float32)
-    near = one + rng.normal(0, QUESTION_NOISE, one.shape)
-    pairs = rng.choice(len(corpus), (2, count - half))
-    between = sum(corpus.vectors[rows].astype(np.float32) for rows in pairs)
-    both = _unit(np.concatenate([near, between]).astype(np.float32))
-    return Questions(both.astype(np.float16).astype(np.float32), ("near",) * half + ("between",) * (count - half))
+    kinds = [KINDS[place % (2 if asked is None else 3)] for place in range(count)]
+    vectors = np.empty((count, corpus.dim), dtype=np.float32)
+    order = rng.permutation(0 if asked is None else len(asked))
+    for place, kind in enumerate(kinds):
+        one, other = corpus.vectors[np.sort(rng.choice(len(corpus), 2, replace=False))].astype(np.float32)
+        if kind == "near":
+            vectors[place] = one + rng.normal(0, QUESTION_NOISE, corpus.dim)
+        elif kind == "between" or asked is None:
+            vectors[place] = one + other
+        else:
+            vectors[place] = asked[order[place % len(order)]]
+    return Questions(_unit(vectors).astype(np.float16).astype(np.float32), tuple(kinds))
 
 
 def _unit(vectors: Vectors) -> Vectors:

@@ -67,7 +67,7 @@ def _growth(folder: Path, lines: Sequence[Row], count: int) -> None:
     figure = Figure(figsize=(11, 4.6), layout="constrained")
     left, right = figure.add_subplot(1, 2, 1), figure.add_subplot(1, 2, 2)
     ours = [line for line in lines if line["method"] == "ours"]
-    series = growth(ours, count)
+    series = growth(ours)
     for marker, (visible, points) in zip(_MARKERS, series.items(), strict=False):
         left.plot(*zip(*points, strict=True), marker=marker, label=f"about {visible:,} visible")
     left.set_title("ours, the number of visible chunks fixed", fontsize=10)
@@ -89,11 +89,10 @@ def _growth(folder: Path, lines: Sequence[Row], count: int) -> None:
     figure.savefig(folder / "growth.png", dpi=130)
 
 
-def growth(ours: Sequence[Row], count: int) -> dict[int, list[tuple[int, float]]]:
+def growth(ours: Sequence[Row]) -> dict[int, list[tuple[int, float]]]:
     """List our p50 by stored chunks, for each number of visible chunks that is measured at more than one size."""
     series: dict[int, list[tuple[int, float]]] = {}
     for line in ours:
-        whole = line["layout"] == "random" and line["n"] == count
-        if line["layout"] == "growth" or whole:
+        if line["layout"] == "growth":
             series.setdefault(round(line["target"] * line["n"]), []).append((line["n"], line["p50_ms"]))
     return {visible: sorted(points) for visible, points in sorted(series.items()) if len(points) > 1}

@@ -11,11 +11,12 @@ from typing import Final
 
 import numpy as np
 
+from .generate import KINDS
 from .measure import RAW_COLUMNS, Row
 
 SUMMARY_COLUMNS: Final = (
     "n", "layout", "target", "share", "visible", "method", "questions", "p50_ms", "p95_ms", "recall@10", "recall@50",
-    "recall@10 near", "recall@10 between", "empty", "short", "note",
+    *(f"recall@10 {kind}" for kind in KINDS), "empty", "short", "note",
 )  # fmt: skip
 UNFILTERED: Final = "unfiltered-ef"
 _NUMBERS: Final = {"n": int, "visible": int, "rows": int, "wanted": int, "question": int}
@@ -49,6 +50,13 @@ def summarise(raw: Iterable[Row]) -> list[Row]:
     return [_line(rows) for rows in groups.values()]
 
 
+def by_kind(raw: Iterable[Row]) -> dict[str, list[Row]]:
+    """Sum up for each kind of question by itself."""
+    rows = list(raw)
+    found = {kind: [row for row in rows if row["kind"] == kind] for kind in KINDS}
+    return {kind: summarise(chosen) for kind, chosen in found.items() if chosen}
+
+
 def _line(rows: list[Row]) -> Row:
     first = rows[0]
     p50, p95 = np.percentile([row["ms"] for row in rows], [50, 95])
@@ -59,10 +67,7 @@ def _line(rows: list[Row]) -> Row:
         "p95_ms": round(float(p95), 3),
         "recall@10": _mean(rows, "recall@10"),
         "recall@50": _mean(rows, "recall@50"),
-        **{
-            f"recall@10 {kind}": _mean([row for row in rows if row["kind"] == kind], "recall@10")
-            for kind in ("near", "between")
-        },
+        **{f"recall@10 {kind}": _mean([row for row in rows if row["kind"] == kind], "recall@10") for kind in KINDS},
         "empty": sum(row["rows"] == 0 < row["wanted"] for row in rows),
         "short": sum(row["rows"] < row["wanted"] for row in rows),
         "note": " / ".join(sorted({row["note"] for row in rows if row["note"]})),
@@ -76,7 +81,7 @@ def _mean(rows: list[Row], column: str) -> float:
 def at_equal_recall(lines: Iterable[Row], ours: Row) -> tuple[Row, bool] | None:
     """Find the fastest unfiltered HNSW scan that finds at least as much as ours does; else the widest one.
 
-    Only scans measured beside ours, question by question, are looked at.
+    Only scans measured beside ours, question by question, are looked at, and only those that can fill the list.
 
     Returns:
         The scan's line and whether it reaches our recall; None where none was measured.
