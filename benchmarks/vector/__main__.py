@@ -220,8 +220,8 @@ class Run:
     def _routes(self, url: str, layout: str, stack: ExitStack) -> list[Method]:
         store = stack.enter_context(load.open_store(url, load.schema_of(layout), 60))
         index = load.index_in_force(store)
-        rows, threshold = self.args.ann_rows, self.args.threshold
-        return [Ours("ours", store, index, threshold, rows), Ours("exact", store, None, threshold, rows)]
+        asked = (self.args.threshold, self.args.ann_rows, len(self.corpus))
+        return [Ours("ours", store, index, *asked), Ours("exact", store, None, *asked)]
 
     def cell_name(self, caller: layouts.Caller, acl: generate.Ints) -> str:
         return f"{caller.layout} {caller.label} of {len(acl):,}"

@@ -72,7 +72,7 @@ class Exploration:
             store = stack.enter_context(load.open_store(self.url, load.schema_of(layout.name), 60))
             index = load.index_in_force(store)
             pairs = [(row, count) for row in rows for count in scored]
-            tried = {pair: Tried("ours", store, index, 0, pair[0], scored=pair[1]) for pair in pairs}
+            tried = {pair: Tried("ours", store, index, 0, pair[0], len(self.corpus), scored=pair[1]) for pair in pairs}
             for caller in layout.callers:
                 truth = Truth(self.scores, layout.seen(caller))
                 found: dict[tuple[int, int], list[tuple[float, ...]]] = {pair: [] for pair in pairs}

@@ -44,7 +44,7 @@ def measure(run: Run, url: str, bench: Bench) -> None:
         with ExitStack() as stack:
             store = stack.enter_context(load.open_store(url, schema, 60))
             index = load.index_in_force(store)
-            ours = Ours("ours", store, index, run.args.threshold, run.args.ann_rows)
+            ours = Ours("ours", store, index, run.args.threshold, run.args.ann_rows, count)
             for caller, name in zip(layout.callers, names, strict=True):
                 run.cell(bench, caller, layout.seen(caller), [ours], name)
     with load.connect(url) as connection:

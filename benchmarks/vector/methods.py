@@ -79,12 +79,14 @@ class Ours:
     index: VectorIndex | None
     threshold: int
     ann_rows: int
+    stored: int
     sees: bool = True
 
     def ask(self, caller: Caller, vector: Vectors) -> Answer:
         started = time.perf_counter()
         embedding = literal(vector)
-        visibility = Visibility(make_scope(["benchmark"]), caller.literal, caller.visible, caller.visible, 0)
+        scope = make_scope(["benchmark"])
+        visibility = Visibility(scope, caller.literal, caller.visible, caller.visible, 0, stored=self.stored)
         with self.store.read() as transaction:
             route = self._route(visibility, embedding)
             [rows] = transaction.run(route.statement, commit=True)
