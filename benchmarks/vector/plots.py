@@ -9,7 +9,7 @@ from typing import Final
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from .measure import Row
 
@@ -27,11 +27,13 @@ _STYLE: Final = {
     "faiss-filtered-ef400": ("HNSW in process, filtered, ef 400", "#2f6db5", "x--"),
 }
 _MARKERS: Final = "osv^D"
+APART: Final = ("growth", "wide")
+"""Layouts that are made for one comparison."""
 
 
 def draw(folder: Path, lines: Sequence[Row], count: int) -> None:
     """Write `recall.png`, `latency.png` and `growth.png`."""
-    layouts = list(dict.fromkeys(line["layout"] for line in lines if line["layout"] != "growth"))
+    layouts = list(dict.fromkeys(line["layout"] for line in lines if line["layout"] not in APART))
     for column, file, title in (
         ("recall@10", "recall.png", "recall@10"),
         ("p50_ms", "latency.png", "p50 in ms"),
@@ -72,16 +74,19 @@ def _growth(folder: Path, lines: Sequence[Row], count: int) -> None:
         left.plot(*zip(*points, strict=True), marker=marker, label=f"about {visible:,} visible")
     left.set_title("ours, the number of visible chunks fixed", fontsize=10)
     left.set_xlabel("chunks stored")
-    for marker, layout in zip(_MARKERS, dict.fromkeys(line["layout"] for line in ours), strict=False):
+    layouts = dict.fromkeys(line["layout"] for line in ours if line["layout"] not in APART)
+    for marker, layout in zip(_MARKERS, layouts, strict=False):
         points = sorted((line["visible"], line["p50_ms"]) for line in ours if line["layout"] == layout)
-        if layout != "growth":
-            right.plot(*zip(*points, strict=True), marker=marker, label=layout)
+        right.plot(*zip(*points, strict=True), marker=marker, label=layout)
     right.set_title(f"ours, {count:,} chunks stored", fontsize=10)
     right.set_xlabel("visible chunks")
     for axes in (left, right):
         axes.set_xscale("log")
         axes.set_yscale("log")
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
         axes.set_ylabel("p50 in ms")
         axes.grid(visible=True, which="major", alpha=0.3)
         if axes.get_legend_handles_labels()[0]:

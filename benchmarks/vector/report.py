@@ -11,7 +11,7 @@ from .generate import KINDS, NEIGHBOURS, NOISE, QUESTION_NOISE, TOWARDS
 from .load import HNSW_EF_CONSTRUCTION, HNSW_M
 from .measure import Plan, Row
 from .methods import LIMIT
-from .plots import growth
+from .plots import APART, growth
 from .summary import UNFILTERED, at_equal_recall, beside_at
 
 LEAST_RECALL: Final = 0.99
@@ -19,7 +19,6 @@ MOST_TIMES_HNSW: Final = 3.0
 LEAST_TIMES_WIDE: Final = 4.0
 _MIB: Final = 1024 * 1024
 _COMPARED: Final = ("ours", "planner", "iterative", "after-1x", "after-10x", "after-50x", "faiss-filtered-ef400")
-_APART: Final = ("growth", "wide")
 
 _LIMITS = """\
 ## What this does not show
@@ -120,7 +119,7 @@ def _targets(facts: dict[str, Any], lines: list[Row], ours: list[Row]) -> str:
 
 
 def _of_ours(lines: list[Row]) -> list[Row]:
-    return [line for line in lines if line["method"] == "ours" and line["layout"] not in _APART]
+    return [line for line in lines if line["method"] == "ours" and line["layout"] not in APART]
 
 
 def _kinds(by_kind: dict[str, list[Row]]) -> str:
@@ -202,7 +201,7 @@ def _lists(line: Row) -> str:
 
 
 def _matrix(lines: list[Row], cell: Callable[[Row], object]) -> str:
-    found = {(line["layout"], line["target"], line["method"]): line for line in lines if line["layout"] not in _APART}
+    found = {(line["layout"], line["target"], line["method"]): line for line in lines if line["layout"] not in APART}
     methods = [name for name in ("exact", *_COMPARED) if any(key[2] == name for key in found)]
     places = list(dict.fromkeys((key[0], key[1]) for key in found))
     rows = [
