@@ -7,6 +7,7 @@ built anew in the first layout. Writes `explore.csv` and `explore.md` beside the
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
 import time
 from collections.abc import Iterator
@@ -33,13 +34,14 @@ from .methods import LIMIT, QUESTION, Ours
 from .truth import DEPTHS, Scores, Truth
 
 _ROWS: Final = (5_000, 10_000, 20_000, 40_000)
-_SCORED: Final = (300, 500, 1_000)
+_SCORED: Final = (500, 1_000, 2_000, 4_000)
 _LISTS: Final = (1, 2, 4, 8)
 """Times the square root of the number of chunks."""
 _SHARES: Final = (0.10, 0.50, 1.0)
 _COLUMNS: Final = (
-    "lists", "layout", "share", "rows", "scored", "p50_ms", "p95_ms", "recall@10", "recall@50", "least recall@10",
-)  # fmt: skip
+    *("lists", "layout", "share", "rows", "scored", "p50_ms", "p95_ms"),
+    *(f"recall@{depth} {kind}" for kind in generate.KINDS for depth in DEPTHS),
+)
 
 
 @dataclass(slots=True)
@@ -64,7 +66,7 @@ class Exploration:
         self.corpus = generate.make(base_of(args), args.chunks, args.work_dir / "vectors", progress)
         self.questions = generate.questions(self.corpus, args.questions, asked_of(args))
         self.scores = Scores(self.corpus, self.questions, progress).values
-        self.layouts = [layouts.make(name, self.corpus, _SHARES) for name in args.layouts]
+        self.layouts = [layouts.make(name, self.corpus, args.shares) for name in args.layouts]
 
     def try_all(self, layout: Layout, lists: str, rows: tuple[int, ...], scored: tuple[int, ...]) -> Iterator[Row]:
         """Ask with each pair of settings, question by question in turn."""
@@ -82,7 +84,7 @@ class Exploration:
                         recalls = (truth.recall(question, answer.ids, depth) for depth in DEPTHS)
                         found[pair].append((answer.ms, *recalls))
                 for pair, values in found.items():
-                    yield _line(lists, caller, pair, np.array(values))
+                    yield _line(lists, caller, pair, np.array(values), self.questions.kinds)
 
     def build(self, layout: Layout, times: int) -> float:
         """Build the first layout's index anew with another number of lists; returns seconds."""
@@ -95,9 +97,9 @@ class Exploration:
         return float(built["seconds"])
 
 
-def _line(lists: str, caller: layouts.Caller, pair: tuple[int, int], values: Any) -> Row:
+def _line(lists: str, caller: layouts.Caller, pair: tuple[int, int], values: Any, kinds: tuple[str, ...]) -> Row:
     p50, p95 = np.percentile(values[:, 0], [50, 95])
-    return {
+    row: Row = {
         "lists": lists,
         "layout": caller.layout,
         "share": caller.label,
@@ -105,20 +107,23 @@ def _line(lists: str, caller: layouts.Caller, pair: tuple[int, int], values: Any
         "scored": pair[1],
         "p50_ms": round(float(p50), 2),
         "p95_ms": round(float(p95), 2),
-        "recall@10": round(float(values[:, 1].mean()), 4),
-        "recall@50": round(float(values[:, 2].mean()), 4),
-        "least recall@10": round(float(values[:, 1].min()), 2),
     }
+    for kind in dict.fromkeys(kinds):
+        chosen = values[np.array(kinds) == kind]
+        for column, depth in enumerate(DEPTHS, 1):
+            row[f"recall@{depth} {kind}"] = round(float(chosen[:, column].mean()), 4)
+    return row
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.vector.explore", description=__doc__)
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--data", type=Path, default=Path(os.environ.get("CONTEXT_ENGINE_DATA", "../shared/data")))
     parser.add_argument("--synthetic", action="store_true")
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--chunks", type=int, default=100_000)
     parser.add_argument("--questions", type=int, default=50)
     parser.add_argument("--layouts", nargs="+", choices=layouts.LAYOUTS, default=list(layouts.LAYOUTS))
+    parser.add_argument("--shares", nargs="+", type=float, default=list(_SHARES))
     parser.add_argument("--skip-lists", action="store_true", help="leave the index as it is")
     parser.add_argument("--work-dir", type=Path, default=Path(tempfile.gettempdir()) / "context-engine-vector")
     parser.add_argument("--out", type=Path, help="benchmarks/vector/results/<chunks>")
@@ -145,12 +150,12 @@ def main() -> None:
 
 
 def _cell(name: str, value: Any) -> object:
-    return f"{value:.4f}" if name.startswith("recall") else value
+    return f"{value:.4f}" if name.startswith("recall") and value != "" else value
 
 
 def _write(out: Path, lines: list[Row], seconds: dict[str, float]) -> None:
     write_csv(out / "explore.csv", _COLUMNS, lines)
-    text = table(_COLUMNS, ([_cell(name, line[name]) for name in _COLUMNS] for line in lines))
+    text = table(_COLUMNS, ([_cell(name, line.get(name, "")) for name in _COLUMNS] for line in lines))
     built = "".join(f"\nBuilding with {name}: {spent:.0f} s." for name, spent in seconds.items())
     head = (
         "# Other settings of the vector index\n\nEvery caller by the index, also below the threshold. The defaults are"
