@@ -48,8 +48,12 @@ class Truth:
         """
         if not self._seen[ids].all():
             raise RuntimeError("a row that the caller may not see is in an answer")
+        return self.recall_of_set(question, ids[:depth], depth)
+
+    def recall_of_set(self, question: int, ids: NDArray[np.int64], depth: int) -> float:
+        """Tell which share of the best `depth` visible rows is among these, in whatever order."""
         if not self.visible:
             return 1.0
-        found = self._scores[question, ids[:depth]]
+        found = self._scores[question, ids]
         hits = int((found >= self._least[depth][question] - _SLACK).sum())
         return min(1.0, hits / min(depth, self.visible))
