@@ -91,6 +91,7 @@ def _growth(folder: Path, lines: Sequence[Row], count: int) -> None:
         axes.grid(visible=True, which="major", alpha=0.3)
         if axes.get_legend_handles_labels()[0]:
             axes.legend(frameon=False, fontsize=9)
+    left.set_xticks(sorted({stored for points in series.values() for stored, _ in points}))
     figure.savefig(folder / "growth.png", dpi=130)
 
 
