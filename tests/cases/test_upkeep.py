@@ -151,14 +151,14 @@ def test_a_database_of_an_older_schema_is_brought_up_to_date(new_engine: NewEngi
     engine = new_engine(database_url, storage=MANY)
     fill(engine, 0, 150)
     before = answers(engine)
-    tables: Sequence[Any] = ("code", "centroid", "untallied", "word_tally")
+    tables: Sequence[Any] = ("audit", "code", "centroid", "untallied", "word_tally")
     with psycopg.connect(database_url) as connection:
         for table in tables:
             connection.execute(f"DROP TABLE context_engine.{table}")
         connection.execute("DELETE FROM context_engine.migration WHERE version > 1")
         connection.execute("DELETE FROM context_engine.setting WHERE name = 'vector_index'")
     again = new_engine(database_url, storage=MANY)
-    assert again.migrate() == ["0002_word_tally", "0003_inverted_lists"]
+    assert again.migrate() == ["0002_word_tally", "0003_inverted_lists", "0004_audit"]
     assert (waiting(database_url), answers(again)) == (150, before)
     again.maintain(rebuild=True)
     assert answers(again) == before

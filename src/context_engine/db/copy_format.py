@@ -18,6 +18,7 @@ MAX_POSITIONS_PER_LEXEME: Final = 255
 
 _int4 = struct.Struct("!i").pack
 _int8 = struct.Struct("!q").pack
+_float4 = struct.Struct("!f").pack
 
 
 def int4(value: int) -> bytes:
@@ -28,6 +29,11 @@ def int4(value: int) -> bytes:
 def int8(value: int) -> bytes:
     """Encode a bigint."""
     return _int8(value)
+
+
+def float4(value: float) -> bytes:
+    """Encode a real."""
+    return _float4(value)
 
 
 def tsvector(positions: Mapping[str, Sequence[int]]) -> bytes:

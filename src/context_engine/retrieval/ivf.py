@@ -1,9 +1,9 @@
 """The vector index for callers who see much: vectors filed under centroids, and kept as signs.
 
 An inverted file (Jégou, Douze and Schmid, "Product quantization for nearest neighbor search", 2011) narrows a search to
-the lists nearest to the question; signs stand for the vectors there, at one bit a dimension, and the best are scored
-exactly. The question is not reduced to one sign a dimension but to a sum of two sign vectors, which costs little and
-ranks much more like the question itself.
+the lists nearest to the question. There the signs of what a vector differs by from its centroid stand for it, at one
+bit a dimension and one scale, and the best are scored exactly. The question is not reduced to one sign a dimension but
+to a sum of two sign vectors, which costs little and ranks much more like the question itself.
 """
 
 from typing import Final
@@ -48,9 +48,12 @@ def nearest(vectors: Vectors, centroids: Vectors) -> NDArray[np.intp]:
     return np.concatenate(parts) if parts else np.zeros(0, dtype=np.intp)
 
 
-def signs(vectors: Vectors) -> NDArray[np.uint8]:
-    """Return each vector's signs as bits, the first dimension first: (n, ceil(dim / 8))."""
-    return np.packbits(vectors > 0, axis=1)
+def signs(vectors: Vectors) -> tuple[Vectors, NDArray[np.uint8]]:
+    """Reduce vectors, (n, dim), to a scale and signs: the mean absolute value, (n,), and bits, (n, ceil(dim / 8)).
+
+    Scale times signs is the nearest that a multiple of a sign vector comes. The first dimension is the leftmost bit.
+    """
+    return np.abs(vectors).mean(axis=1), np.packbits(vectors > 0, axis=1)
 
 
 def sign_sum(vector: Vectors, count: int = 2) -> list[tuple[float, str]]:

@@ -243,8 +243,16 @@ def ann_ivf(
         "limit": limit,
         "excluded": question.excluded,
     }
-    (largest, signs), (smaller, other_signs) = sign_sum(np.array(embedding.strip("[]").split(","), dtype=np.float32))
-    params |= {"signs": signs, "other_signs": other_signs, "weight": smaller / largest}
+    vector = np.array(embedding.strip("[]").split(","), dtype=np.float32)
+    (weight, signs), (other_weight, other_signs) = sign_sum(vector)
+    # The product of two sign vectors is the number of dimensions less twice the number of signs that differ.
+    params |= {
+        "signs": signs,
+        "other_signs": other_signs,
+        "weight": 2 * weight,
+        "other_weight": 2 * other_weight,
+        "most": (weight + other_weight) * len(vector),
+    }
     # Only the order of the lists decides what is read: no other way to join them is to be had.
     settings = {"enable_hashjoin": "off", "enable_mergejoin": "off", "enable_bitmapscan": "off"}
     return Route("ivf", False, compose("legs/ann_ivf", visibility, params, settings), rows=params["rows"])

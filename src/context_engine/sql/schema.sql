@@ -61,7 +61,8 @@ ALTER TABLE {schema}.chunk
     ALTER COLUMN lexemes SET STORAGE MAIN,
     ALTER COLUMN terms SET STORAGE MAIN,
     ALTER COLUMN acl_id SET STATISTICS 10;
-CREATE INDEX chunk_by_acl ON {schema}.chunk (acl_id);
+-- With the document, so that checking a document's rows when its access class changes never reads a whole class.
+CREATE INDEX chunk_by_acl ON {schema}.chunk (acl_id, document_id);
 CREATE INDEX chunk_lexemes ON {schema}.chunk USING gin (lexemes);
 
 -- Narrow and never TOASTed: an exact scan reads vectors and nothing else. The dimension is set with the model.
@@ -77,7 +78,7 @@ CREATE TABLE {schema}.embedding (
 ALTER TABLE {schema}.embedding
     ALTER COLUMN embedding SET STORAGE PLAIN,
     ALTER COLUMN acl_id SET STATISTICS 10;
-CREATE INDEX embedding_by_acl ON {schema}.embedding (acl_id);
+CREATE INDEX embedding_by_acl ON {schema}.embedding (acl_id, document_id);
 
 -- How many documents and chunks each (access class, source) holds: only ever added to, folded when long.
 CREATE TABLE {schema}.tally (
@@ -112,7 +113,8 @@ CREATE TABLE {schema}.untallied (
     document_id bigint PRIMARY KEY REFERENCES {schema}.document (id) ON DELETE CASCADE
 );
 
--- The vector index for callers who see much: each chunk's vector as signs, filed under the nearest centroid.
+-- The vector index for callers who see much: each chunk's vector filed under the nearest
+-- centroid, as the signs of its difference to it and the mean size of the difference in a dimension.
 CREATE TABLE {schema}.centroid (
     list integer PRIMARY KEY,
     centroid halfvec NOT NULL
@@ -123,6 +125,7 @@ CREATE TABLE {schema}.code (
     chunk_id bigint NOT NULL,
     acl_id integer NOT NULL,
     list integer NOT NULL,
+    scale real NOT NULL,
     code bit varying NOT NULL,
     PRIMARY KEY (document_id, chunk_id, list),
     FOREIGN KEY (document_id, acl_id) REFERENCES {schema}.document (id, acl_id)
@@ -130,7 +133,7 @@ CREATE TABLE {schema}.code (
 );
 ALTER TABLE {schema}.code ALTER COLUMN code SET STORAGE PLAIN, ALTER COLUMN acl_id SET STATISTICS 10;
 -- A list is read from the index alone, in this order wherever its rows lie in the table.
-CREATE INDEX code_by_list ON {schema}.code (list, chunk_id) INCLUDE (document_id, acl_id, code);
+CREATE INDEX code_by_list ON {schema}.code (list, chunk_id) INCLUDE (document_id, acl_id, scale, code);
 
 -- What callers asked and what they were given; written, where the settings say so, by the audit trail, and only ever
 -- added to until its time is over. The id comes with the record: one that is sent again is kept once.

@@ -31,7 +31,7 @@ visible_embedding AS NOT MATERIALIZED (
         AND document_id IN (SELECT id FROM visible_document)    -- if filtered
 ),
 visible_code AS NOT MATERIALIZED (
-    SELECT document_id, chunk_id, list, code
+    SELECT document_id, chunk_id, list, scale, code
     FROM {schema}.code
     WHERE true
         AND acl_id + 0 = ANY (%(visible_acls)s::int[])          -- if scoped

@@ -42,7 +42,9 @@ def test_nearest_is_the_largest_product() -> None:
 
 def test_signs_are_bits_from_the_left() -> None:
     vectors = np.array([[1, -1, 0, 2, -3, 1, 1, -1, 5]], dtype=np.float32)
-    assert ivf.signs(vectors).tolist() == [[0b10010110, 0b10000000]]
+    scales, codes = ivf.signs(vectors)
+    assert codes.tolist() == [[0b10010110, 0b10000000]]
+    assert scales.tolist() == pytest.approx([15 / 9])
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -1,11 +1,13 @@
 # Generated from db/_async/vector_index.py by tools/unasync.py: change that file instead.
-"""Build the vector index and keep it: centroids, and every chunk's vector as signs under the nearest of them.
+"""Build the vector index and keep it: centroids, and every chunk's vector under the nearest of them.
 
 A new index is built beside the one in force and takes its place at once. What changes meanwhile is in `untallied`, as
 is every document that is not filed yet: a search scores those exactly.
 """
 
 from collections.abc import Sequence
+
+import numpy as np
 
 from context_engine.access import make_scope
 from context_engine.db import copy_format
@@ -87,7 +89,8 @@ def _train(store: Store, chunks: int) -> ivf.Vectors:
     with store.read() as transaction:
         rows = transaction.binary(Statement(load("admin/sample_embeddings"), {"percent": percent}))
     sample = ivf.from_bytes([row[0] for row in rows])
-    return ivf.train(sample, lists) if len(sample) else sample
+    # As they will be stored: signs are taken around what a search reads.
+    return ivf.train(sample, lists).astype(np.float16).astype(np.float32) if len(sample) else sample
 
 
 def _store_centroids(store: Store, centroids: ivf.Vectors, chunks: int) -> VectorIndex:
@@ -128,12 +131,17 @@ def _code_rows(found: Sequence[Row], index: VectorIndex, centroids: ivf.Vectors)
     if not found:
         return []
     vectors = ivf.from_bytes([row[3] for row in found])
-    places = ivf.nearest(vectors, centroids).tolist()
-    int4, int8 = copy_format.int4, copy_format.int8
+    places = ivf.nearest(vectors, centroids)
+    scales, codes = ivf.signs(vectors - centroids[places])
+    int4, int8, float4 = copy_format.int4, copy_format.int8, copy_format.float4
     size = int4(vectors.shape[1])
     return [
-        copy_format.row([int8(document), int8(chunk), int4(acl), int4(index.first + place), size + code.tobytes()])
-        for (document, chunk, acl, _), place, code in zip(found, places, ivf.signs(vectors), strict=True)
+        copy_format.row(
+            [int8(document), int8(chunk), int4(acl), int4(index.first + place), float4(scale), size + code.tobytes()]
+        )
+        for (document, chunk, acl, _), place, scale, code in zip(
+            found, places.tolist(), scales.tolist(), codes, strict=True
+        )
     ]
 
 

@@ -1,19 +1,20 @@
--- Visible rows from the lists nearest to the question, until there are enough of them; ranked by their signs, the best
--- scored exactly. Hidden rows take no place, so a caller who sees little of a list is taken to more lists.
+-- Visible rows from the lists nearest to the question, until there are enough of them; ranked by their centroid and their
+-- signs around it, the best scored exactly. Hidden rows take no place, so a caller who sees little of a list is taken to
+-- more lists.
 , nearest_list AS MATERIALIZED (
-    SELECT list
+    SELECT list, -(centroid <#> %(embedding)s::halfvec) AS product
     FROM {schema}.centroid
     WHERE list >= %(first)s AND list < %(first)s + %(lists)s
-    ORDER BY centroid <#> %(embedding)s::halfvec, list
+    ORDER BY product DESC, list
 ),
 wanted AS (
     (
         SELECT document_id, chunk_id
         FROM (
-            SELECT filed.document_id, filed.chunk_id, filed.code
+            SELECT filed.document_id, filed.chunk_id, filed.scale, filed.code, nearest_list.product
             FROM nearest_list
             CROSS JOIN LATERAL (
-                SELECT document_id, chunk_id, code
+                SELECT document_id, chunk_id, scale, code
                 FROM visible_code
                 WHERE visible_code.list = nearest_list.list
                     AND NOT EXISTS (                                                     -- if excluded
@@ -26,7 +27,8 @@ wanted AS (
             ) AS filed
             LIMIT %(rows)s
         ) AS seen
-        ORDER BY (code <~> %(signs)s) + %(weight)s * (code <~> %(other_signs)s), chunk_id
+        ORDER BY scale * (%(most)s - %(weight)s * (code <~> %(signs)s) - %(other_weight)s * (code <~> %(other_signs)s))
+            + product DESC, chunk_id
         LIMIT %(rescored)s
     )
     UNION ALL                                                                            -- if untallied

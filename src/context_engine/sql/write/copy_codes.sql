@@ -1,2 +1,2 @@
-COPY {schema}.code (document_id, chunk_id, acl_id, list, code)
+COPY {schema}.code (document_id, chunk_id, acl_id, list, scale, code)
 FROM STDIN WITH (FORMAT binary)
