@@ -84,6 +84,7 @@ class AsyncExplainer:
             verdict = words.conclude(access, filtered_out, (), self._top_k)
             return Explanation(_info(document), access, filtered_out, (), None, verdict)
         result = await self._engine.search(self._query, principals=self._principals, **self._options)
+        self._weights = result.report.weights
         chunks = await self._chunks(document_id, result.hits)
         verdict = words.conclude(access, (), chunks, self._top_k)
         return Explanation(_info(document), access, (), chunks, result.report, verdict)
@@ -119,7 +120,7 @@ class AsyncExplainer:
     async def _chunks(self, document_id: int, hits: Sequence[Hit]) -> tuple[ChunkStanding, ...]:
         text = arguments.check_query(self._query, self._settings.search.max_query_chars)
         search = self._settings.search
-        analyser = Analyser(self._settings.analyser.language)
+        analyser = Analyser.of(self._settings.analyser)
         question = read_question(text, analyser, search.lexical_match, search.max_query_terms)
         facts = await self._facts(document_id, question)
         found: dict[LegName, LegList] = {}
@@ -170,7 +171,7 @@ class AsyncExplainer:
 
     async def _leg(self, leg: LegName, chunks: set[int]) -> LegList:
         """List what one leg gives to fusion; and further down, where a chunk of the document is not among it."""
-        limit = max(self._settings.search.candidates, self._top_k)
+        limit = self._settings.search.limit(leg, self._top_k)
         if self._weights[leg] <= 0:
             return LegList({}, limit, 0)
         try:
@@ -194,7 +195,8 @@ class AsyncExplainer:
             placed = sorted(listed.places.items(), key=lambda pair: pair[1].rank)[: listed.limit]
             lists[leg] = [Candidate(key, 0, place.score) for key, place in placed]
         fusion = self._settings.fusion
-        return fuse(lists, self._weights, fusion.method, fusion.k)
+        limit = self._settings.search.limit("fts", self._top_k)
+        return fuse(lists, self._weights, fusion.method, fusion.k, limit)
 
 
 async def diff(
