@@ -154,10 +154,15 @@ def test_left_out_by_a_filter(filters: dict[str, Any], reason: str, engine: Engi
     assert engine.explain(key("one"), "otter", principals=[], metadata={"year": 2024}).report
 
 
+@pytest.mark.parametrize("adaptive", [True, False])
 @pytest.mark.parametrize("method", ["rrf", "minmax"])
 @pytest.mark.parametrize("candidates", [3, 100])
-def test_the_ranks_are_those_of_the_search(candidates: int, method: str, new_engine: NewEngine) -> None:
-    engine = new_engine(search={"candidates": candidates}, fusion={"method": method}, ingest={"chunk_tokens": 16})
+def test_the_ranks_are_those_of_the_search(candidates: int, method: str, adaptive: bool, new_engine: NewEngine) -> None:
+    engine = new_engine(
+        search={"candidates": candidates, "lexical_candidates": 5},
+        fusion={"method": method, "adaptive": adaptive},
+        ingest={"chunk_tokens": 16},
+    )
     words = ["otter", "river", "heron", "badger"]
     texts = [" ".join(words[(n * m) % 4] for m in range(1, 4 + n % 5)) for n in range(12)]
     texts.append("the otter swims in the cold river. " * 4)

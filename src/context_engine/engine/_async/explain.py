@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from context_engine.access import AccessRule, make_scope, normalise_rule
@@ -24,7 +24,16 @@ from context_engine.diagnostics.explain import (
 from context_engine.engine import arguments
 from context_engine.engine.arguments import SearchOptions
 from context_engine.errors import LegError, StoreError
-from context_engine.model import ACL, TRUSTED, DocumentInfo, Hit, LegHit, Policy, Principals, StoredDocument
+from context_engine.model import (
+    ACL,
+    TRUSTED,
+    DocumentInfo,
+    LegHit,
+    Policy,
+    Principals,
+    SearchResult,
+    StoredDocument,
+)
 from context_engine.names import LegName
 from context_engine.retrieval.compose import Visibility, compose, resolve_scope
 from context_engine.retrieval.fusion import Candidate, Fused, fuse
@@ -84,8 +93,7 @@ class AsyncExplainer:
             verdict = words.conclude(access, filtered_out, (), self._top_k)
             return Explanation(_info(document), access, filtered_out, (), None, verdict)
         result = await self._engine.search(self._query, principals=self._principals, **self._options)
-        self._weights = result.report.weights
-        chunks = await self._chunks(document_id, result.hits)
+        chunks = await self._chunks(document_id, result)
         verdict = words.conclude(access, (), chunks, self._top_k)
         return Explanation(_info(document), access, (), chunks, result.report, verdict)
 
@@ -117,7 +125,7 @@ class AsyncExplainer:
         counted = await self._engine.count(principals=TRUSTED, documents=[document.id], **filters)
         return counted.documents > 0
 
-    async def _chunks(self, document_id: int, hits: Sequence[Hit]) -> tuple[ChunkStanding, ...]:
+    async def _chunks(self, document_id: int, result: SearchResult) -> tuple[ChunkStanding, ...]:
         text = arguments.check_query(self._query, self._settings.search.max_query_chars)
         search = self._settings.search
         analyser = Analyser.of(self._settings.analyser)
@@ -126,8 +134,8 @@ class AsyncExplainer:
         found: dict[LegName, LegList] = {}
         for leg in self._weights:
             found[leg] = await self._leg(leg, {one.chunk_id for one in facts})
-        fused = {hit.chunk_id: (rank, hit) for rank, hit in enumerate(self._fuse(found), 1)}
-        returned = {hit.chunk_id for hit in hits}
+        fused = {hit.chunk_id: (rank, hit) for rank, hit in enumerate(self._fuse(found, result.report.weights), 1)}
+        returned = {hit.chunk_id for hit in result.hits}
         asked = Asked(bool(question.terms), question.any_word)
         chunks: list[ChunkStanding] = []
         for one in facts:
@@ -188,15 +196,15 @@ class AsyncExplainer:
         result = await self._engine.search(self._query, principals=self._principals, **options)
         return {hit.chunk_id: hit.legs[leg] for hit in result.hits}
 
-    def _fuse(self, found: Mapping[LegName, LegList]) -> list[Fused]:
-        """Fuse as the search does, and keep what top_k cuts off."""
+    def _fuse(self, found: Mapping[LegName, LegList], weights: Mapping[LegName, float]) -> list[Fused]:
+        """Fuse as the search did, with the weights that it took, and keep what top_k cuts off."""
         lists: dict[LegName, list[Candidate]] = {}
         for leg, listed in found.items():
             placed = sorted(listed.places.items(), key=lambda pair: pair[1].rank)[: listed.limit]
             lists[leg] = [Candidate(key, 0, place.score) for key, place in placed]
         fusion = self._settings.fusion
         limit = self._settings.search.limit("fts", self._top_k)
-        return fuse(lists, self._weights, fusion.method, fusion.k, limit)
+        return fuse(lists, weights, fusion.method, fusion.k, limit)
 
 
 async def diff(
