@@ -13,7 +13,7 @@ from typing import LiteralString
 from psycopg import AsyncConnection, sql
 from psycopg.rows import TupleRow
 
-from context_engine.db._async.store import BEGIN_WRITE, PREPARE, AsyncStore, AsyncTransaction, Row
+from context_engine.db._async.store import BEGIN_WRITE, CUSTOM_PLANS, PREPARE, AsyncStore, AsyncTransaction, Row
 from context_engine.db.errors import translated
 from context_engine.retrieval.compose import Statement
 
@@ -88,7 +88,7 @@ async def async_pin(store: AsyncStore, *, write: bool) -> AsyncGenerator[AsyncPi
         async with store.connection() as connection:
             await connection.execute(_BEGIN[write])
             try:
-                await connection.execute(PREPARE, (store.session_values[0], _NO_TIMEOUT))
+                await connection.execute(PREPARE, (store.session_values[0], _NO_TIMEOUT, CUSTOM_PLANS))
                 yield AsyncPinnedStore(store, connection)
             finally:
                 if not connection.closed:

@@ -24,9 +24,12 @@ _SET: LiteralString = "SELECT set_config(%s, %s, true)"
 _BEGIN_READ: LiteralString = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 BEGIN_WRITE: LiteralString = "BEGIN ISOLATION LEVEL READ COMMITTED"
 PREPARE: LiteralString = (
-    "SELECT set_config('search_path', %s, true), set_config('plan_cache_mode', 'force_custom_plan', true),"
-    " set_config('statement_timeout', %s, true)"
+    "SELECT set_config('search_path', %s, true), set_config('statement_timeout', %s, true),"
+    " set_config('plan_cache_mode', %s, true)"
 )
+CUSTOM_PLANS = "force_custom_plan"
+_PLANS: dict[LiteralString, str] = {_BEGIN_READ: CUSTOM_PLANS, BEGIN_WRITE: "auto"}
+"""How the server plans: what reads, anew each time; a writer's foreign keys, once for all of the rows that moved."""
 
 
 class AsyncTransaction:
@@ -42,7 +45,8 @@ class AsyncTransaction:
         if not self._begun:
             self._begun = True
             await self._connection.execute(self._begin)
-            await self._connection.execute(PREPARE, self._store.session_values)
+            values = (*self._store.session_values, _PLANS.get(self._begin, CUSTOM_PLANS))
+            await self._connection.execute(PREPARE, values)
 
     async def run(self, *statements: Statement, commit: bool = False) -> list[list[Row]]:
         """Run statements in one round trip, each with its own settings; returns the rows of each.

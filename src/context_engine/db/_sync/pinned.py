@@ -14,7 +14,7 @@ from typing import LiteralString
 from psycopg import Connection, sql
 from psycopg.rows import TupleRow
 
-from context_engine.db._sync.store import BEGIN_WRITE, PREPARE, Row, Store, Transaction
+from context_engine.db._sync.store import BEGIN_WRITE, CUSTOM_PLANS, PREPARE, Row, Store, Transaction
 from context_engine.db.errors import translated
 from context_engine.retrieval.compose import Statement
 
@@ -87,7 +87,7 @@ def pin(store: Store, *, write: bool) -> Generator[PinnedStore]:
         with store.connection() as connection:
             connection.execute(_BEGIN[write])
             try:
-                connection.execute(PREPARE, (store.session_values[0], _NO_TIMEOUT))
+                connection.execute(PREPARE, (store.session_values[0], _NO_TIMEOUT, CUSTOM_PLANS))
                 yield PinnedStore(store, connection)
             finally:
                 if not connection.closed:
