@@ -53,7 +53,8 @@ def _adopting(exported: str) -> Any:
             self._connection.execute(self._begin)
             if self._begin == store._BEGIN_READ:
                 self._connection.execute(f"SET TRANSACTION SNAPSHOT '{exported}'")  # type: ignore[arg-type]
-            self._connection.execute(store._PREPARE, self._store.session_values)
+            plans = store._PLANS.get(self._begin, store.CUSTOM_PLANS)
+            self._connection.execute(store.PREPARE, (*self._store.session_values, plans))
 
     return open_
 

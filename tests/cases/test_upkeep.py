@@ -158,7 +158,7 @@ def test_a_database_of_an_older_schema_is_brought_up_to_date(new_engine: NewEngi
         connection.execute("DELETE FROM context_engine.migration WHERE version > 1")
         connection.execute("DELETE FROM context_engine.setting WHERE name = 'vector_index'")
     again = new_engine(database_url, storage=MANY)
-    assert again.migrate() == ["0002_word_tally", "0003_inverted_lists", "0004_audit"]
+    assert again.migrate() == ["0002_word_tally", "0003_inverted_lists", "0004_audit", "0005_document_by_acl"]
     assert (waiting(database_url), answers(again)) == (150, before)
     again.maintain(rebuild=True)
     assert answers(again) == before
