@@ -23,7 +23,13 @@ from context_engine.models.hashing import HashingEmbedder
 from context_engine.settings import StorageSettings
 
 TEMPLATE = "ce_template"
-FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+FAST = {
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    # Every worker keeps its modules' engines open beside those of the test that runs.
+    "max_connections": "400",
+}
 
 settings.register_profile(
     "ci",

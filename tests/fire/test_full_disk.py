@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,17 @@ def check(engine: Engine, url: str, acknowledged: list[str]) -> None:
         assert engine.search(f"{name} otter", principals=[], documents=[key(name)]).hits
 
 
+def recovered(server: OwnServer) -> None:
+    """Wait for the end of the crash: the client hears of a PANIC before the postmaster does."""
+    for _ in range(600):
+        log = (server.folder / "postgres.log").read_text(errors="replace")
+        if "ready to accept connections" in log.rpartition("PANIC")[2]:
+            return
+        server.restart()
+        time.sleep(0.1)
+    raise AssertionError(log[-2_000:])
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("small_disk", [64], indirect=True)
 def test_no_room_for_rows(small_disk: Path, own_server: OwnServer) -> None:
@@ -139,6 +151,7 @@ def test_no_room_for_the_log(small_disk: Path) -> None:
             log = (small_disk / "postgres.log").read_text(errors="replace")
             assert "No space left on device" in log
             server.restart()
+            recovered(server)
             try:
                 engine.count(principals=[])
             except StoreError as again:

@@ -16,6 +16,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from psycopg.conninfo import make_conninfo
+from psycopg.pq import PGconn, Ping
+
 from context_engine.db.embedded_host import (
     blocked_at,
     is_root,
@@ -36,6 +39,7 @@ except ImportError:
 
 _MAJOR = "18"
 _TIMEOUT = 120
+_PING_TIMEOUT = 5
 HOST = "127.0.0.1"
 _UNIX_SOCKETS = hasattr(socket, "AF_UNIX")
 # The smallest of the supported systems': macOS has 104 bytes, with the final zero.
@@ -72,10 +76,16 @@ class Postmaster(NamedTuple):
         return bool(self.socket_dir) and self.answers()
 
     def answers(self) -> bool:
-        """Whether something accepts connections where the server should."""
-        with socket.socket(socket.AF_UNIX if self.socket_dir else socket.AF_INET) as probe:
-            path = f"{self.socket_dir}/.s.PGSQL.{self.port}"
-            return probe.connect_ex(path if self.socket_dir else (HOST, int(self.port))) == 0
+        """Whether a server is where it should be, even one that still recovers from a crash."""
+        return self._ping() in (Ping.OK, Ping.REJECT)
+
+    def is_ready(self) -> bool:
+        """Whether sessions can begin; `status` stays "ready" while a server recovers from a crash."""
+        return self.status == "ready" and self._ping() == Ping.OK
+
+    def _ping(self) -> int:
+        where = make_conninfo(host=self.socket_dir or HOST, port=self.port, connect_timeout=_PING_TIMEOUT)
+        return PGconn.ping(where.encode())
 
 
 class Cluster:
@@ -102,7 +112,7 @@ class Cluster:
         deadline = time.monotonic() + _TIMEOUT
         while True:
             running = self._find_postmaster()
-            if running and running.status == "ready" and running.answers():
+            if running and running.is_ready():
                 return running
             if time.monotonic() > deadline:
                 raise StoreError(f"PostgreSQL in {self._path} is not ready", retryable=True)
