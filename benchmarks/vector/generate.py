@@ -120,13 +120,13 @@ def _neighbours(unit: Vectors, path: Path, progress: Progress) -> Ints:
     return near
 
 
-def questions(corpus: Corpus, count: int, asked: Vectors | None = None) -> Questions:
+def questions(corpus: Corpus, count: int, asked: Vectors | None = None, seed: int = 1) -> Questions:
     """Make questions from everything that is stored, whoever may see it.
 
     "near" is a stored vector with noise; "between" the sum of two, whose nearest lie in two places; "asked" are vectors
     of questions on the base corpus, where there are any. As many of each kind.
     """
-    rng = np.random.default_rng([SEED, 1])
+    rng = np.random.default_rng([SEED, seed])
     kinds = [KINDS[place % (2 if asked is None else 3)] for place in range(count)]
     vectors = np.empty((count, corpus.dim), dtype=np.float32)
     order = rng.permutation(0 if asked is None else len(asked))

@@ -35,7 +35,7 @@ class Plan:
     questions: int = 100
     warm_up: int = 3
     least_runs: int = 15
-    budget_s: float = 6.0
+    budget_s: float = 4.0
 
 
 class Bench:

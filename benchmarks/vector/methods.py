@@ -23,6 +23,7 @@ from context_engine.retrieval import legs
 from context_engine.retrieval.compose import Visibility
 from context_engine.retrieval.legs import Route, VectorIndex
 from context_engine.retrieval.query import read_question
+from context_engine.settings import Settings
 from context_engine.text.analyse import Analyser
 
 from .generate import Corpus, Vectors
@@ -31,6 +32,8 @@ from .load import HNSW_EF_CONSTRUCTION, HNSW_M, SHARED, connect
 
 LIMIT: Final = 100
 UNFILTERED_EFS: Final = (40, 100, 200, 400, 800)
+UNFILTERED_DEEP: Final = (2_000, 4_000, 8_000)
+"""Rows that an unfiltered walk goes on to, since ef ends at 1,000."""
 REFERENCE_EFS: Final = (100, 400)
 QUESTION: Final = read_question("", Analyser())
 
@@ -96,9 +99,8 @@ class Ours:
         return Answer(_ids(rows), _since(started), route.name)
 
     def _route(self, visibility: Visibility, embedding: str) -> Route:
-        if visibility.chunks <= self.threshold or self.index is None:
-            return legs.ann_exact(visibility, QUESTION, embedding, LIMIT)
-        return legs.ann_ivf(visibility, QUESTION, embedding, self.index, self.ann_rows, LIMIT)
+        settings = Settings(storage={"ann_exact_threshold": self.threshold}, search={"ann_rows": self.ann_rows})
+        return legs.ann(visibility, QUESTION, embedding, visibility.chunks, self.index, settings, LIMIT)
 
 
 _NEAREST: Final[LiteralString] = """
@@ -119,6 +121,12 @@ _AFTER: Final[LiteralString] = """
     SELECT id FROM nearest WHERE acl_id = ANY (%(acls)s::int[]) ORDER BY distance + 0, id LIMIT %(limit)s"""
 _UNFILTERED: Final[LiteralString] = """
     SELECT id FROM {schema}.item ORDER BY embedding <#> %(embedding)s::halfvec LIMIT %(limit)s"""
+_DEEP: Final[LiteralString] = """
+    WITH nearest AS MATERIALIZED (
+        SELECT id, embedding <#> %(embedding)s::halfvec AS distance
+        FROM {schema}.item ORDER BY distance LIMIT %(fetched)s
+    )
+    SELECT id FROM nearest ORDER BY distance + 0, id LIMIT %(limit)s"""
 _ON_THE_INDEX: Final = {"enable_seqscan": "off"}
 
 
@@ -188,6 +196,9 @@ def plain(url: str) -> list[Plain]:
     for ef in UNFILTERED_EFS:
         settings = {"hnsw.ef_search": str(ef), **_ON_THE_INDEX}
         found.append(Plain(f"unfiltered-ef{ef}", _UNFILTERED, settings, sees=False, url=url))
+    deep = {**iterative, "hnsw.ef_search": "1000", "hnsw.max_scan_tuples": "200000", "hnsw.scan_mem_multiplier": "8"}
+    for rows in UNFILTERED_DEEP:
+        found.append(Plain(f"unfiltered-ef{rows}", _DEEP, {**deep, **_ON_THE_INDEX}, rows, sees=False, url=url))
     return found
 
 

@@ -7,6 +7,8 @@ from typing import Any, Final
 
 from benchmarks.latency.report import table
 
+from context_engine.settings import SearchSettings
+
 from .generate import KINDS, NEIGHBOURS, NOISE, QUESTION_NOISE, TOWARDS
 from .load import HNSW_EF_CONSTRUCTION, HNSW_M
 from .measure import Plan, Row
@@ -85,8 +87,9 @@ def _opening(facts: dict[str, Any]) -> str:
         " vectors, whose nearest lie in two places. Asked: real short questions on the corpus that the vectors were"
         f" made from. Limit {LIMIT}; the order of the methods is drawn anew for each question.\n\n"
         f"Access classes: {classes}. Random: drawn. Clustered: whole clusters around seeds. Owned: the real owners.\n\n"
-        f"The route is exact up to {facts['threshold']:,} visible chunks, above it {facts['ann_rows']:,} visible rows"
-        " are ranked by signs.\n"
+        f"The route is exact up to {facts['threshold']:,} visible chunks, in a table of more than 125,000 up to a"
+        f" number that grows with the root of its size; above it {facts['ann_rows']:,} visible rows are ranked by"
+        f" signs, or {SearchSettings().ann_share:.0%} of what is visible where that is more.\n"
     )
 
 

@@ -144,7 +144,8 @@ MUTATIONS: dict[str, tuple[str, Callable[[str], str], set[str]]] = {
     "documents": ("visible", drop_acl_line("visible_document"), {"document", "list"}),
     "chunks": ("visible", drop_acl_line("visible_chunk"), {"fts", "trgm", "fused"}),
     "embeddings": ("visible", drop_acl_line("visible_embedding"), {"ann", "fused"}),
-    "idf over everything": ("legs/document_frequency_few", read_bare, {"fts", "trgm", "fused"}),
+    "idf over everything": ("legs/document_frequency_few", read_bare, {"fts"}),
+    "words of everything": ("legs/visible_words", read_bare, {"trgm", "fused"}),
     "bm25 over everything": ("legs/fts_bm25", read_bare, {"fts", "fused"}),
     "vectors over everything": ("legs/ann_exact", read_bare, {"ann", "fused"}),
     "deny ignored": (
@@ -185,7 +186,7 @@ def test_a_broken_promise_is_seen(
     assert not report.ok and wanted <= faults(report)
 
 
-@pytest.mark.parametrize("mutation", ["chunks", "embeddings", "idf over everything", "vectors over everything"])
+@pytest.mark.parametrize("mutation", ["chunks", "embeddings", "words of everything", "vectors over everything"])
 def test_the_probe_sees_it_alone(mutation: str, new_engine: NewEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     statement, edit, _ = MUTATIONS[mutation]
     engine = fill(new_engine())

@@ -39,7 +39,8 @@ READS: Final[tuple[LiteralString, ...]] = (
 _BY_KEY: Final = {"read/hydrate", "read/document", "read/neighbours", "read/chunk_facts", "legs/ann_ivf"}
 """Of these, the statements that find their rows by key."""
 _FEW: Final = 0.25
-"""Up to this share of all chunks a caller's rows are found by their access classes."""
+_FEW_VECTORS: Final = 0.75
+"""Up to this share of all chunks a caller's rows are found by their access classes; rows of vectors are wide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +73,9 @@ class Visibility:
     untallied: int
     stored: float = 0.0
 
-    @property
-    def few(self) -> bool:
-        """Whether the caller sees so little that the index of access classes is the way to it."""
-        return self.stored <= 0 or self.chunks <= _FEW * self.stored
+    def is_within(self, share: float) -> bool:
+        """Whether the caller sees at most that share of all chunks."""
+        return self.stored <= 0 or self.chunks <= share * self.stored
 
 
 @cache
@@ -113,9 +113,9 @@ def _kept_lines(text: LiteralString, marks: frozenset[str]) -> LiteralString:
     return "\n".join(lines)
 
 
-def _marks(visibility: Visibility, by_key: bool) -> frozenset[str]:
+def _marks(visibility: Visibility, share: float | None) -> frozenset[str]:
     scope = visibility.scope
-    by_class = visibility.few and not by_key
+    by_class = share is not None and visibility.is_within(share)
     present = {
         "scoped": not scope.trusted,
         "scoped by class": not scope.trusted and by_class,
@@ -145,7 +145,8 @@ def compose(
         "documents": None if scope.documents is None else list(scope.documents),
         "metadata": scope.metadata,
     }
-    marks = _marks(visibility, name in _BY_KEY)
+    share = _FEW_VECTORS if name == "legs/ann_exact" else None if name in _BY_KEY else _FEW
+    marks = _marks(visibility, share)
     if params and params.get("excluded"):
         marks |= {"excluded"}
     if visibility.untallied:

@@ -1,6 +1,6 @@
 """Fuse the legs' ranked lists into one. Pure: the same lists give the same result, whatever the order of legs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,6 +25,12 @@ class Fused:
     document_id: int
     score: float
     legs: dict[LegName, LegHit]
+
+
+def merge(known: Iterable[Candidate], better: Iterable[Candidate], limit: int) -> list[Candidate]:
+    """Rank two lists of one leg together, best first; a chunk in both has its score in `better`."""
+    scored = {candidate.chunk_id: candidate for candidates in (known, better) for candidate in candidates}
+    return sorted(scored.values(), key=lambda candidate: (-candidate.score, candidate.chunk_id))[:limit]
 
 
 def fuse(

@@ -1,7 +1,7 @@
 """The statement of each leg, and the route it takes. Pure: what to ask, never the asking."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, LiteralString
 
 import numpy as np
@@ -27,7 +27,10 @@ _TS_RANK: Final[dict[str, LiteralString]] = {
 }
 _RESCORED: Final = 300
 _RESCORED_PER_ROW: Final = 5
-"""Rows that signs have ranked and that are scored exactly: at least so many, and so many for each row wanted."""
+_RESCORED_SHARE: Final = 0.05
+"""Rows that are scored exactly: at least so many, so many for each row wanted, and that share of what signs ranked."""
+_MEASURED_UP_TO: Final = 125_000
+"""The size of a table, in chunks, up to which `ann_exact_threshold` stands as it is."""
 _FEW_TO_READ: Final = 1_500
 """Up to this many visible chunks, each is read once to count terms; above, the index is asked for each term."""
 FEW_UNTALLIED: Final = 500
@@ -55,6 +58,7 @@ class Route:
     Attributes:
         follow: given the statement's rows, the statement to run in its place, or None when the rows are the answer.
         rows: how many visible rows are ranked at most, where that is less than all.
+        weights: what each word counts, where a chunk that holds any of them is ranked.
     """
 
     name: str
@@ -62,6 +66,7 @@ class Route:
     statement: Statement
     follow: Callable[[Sequence[tuple[Any, ...]]], Statement | None] | None = None
     rows: int | None = None
+    weights: Mapping[str, float] | None = None
 
 
 def document_frequency(visibility: Visibility, terms: Sequence[str]) -> Statement:
@@ -122,7 +127,7 @@ def _any_word(  # noqa: PLR0913 - the parts of one statement
     """
     every = _bm25(visibility, match_any(weights, excluded), weights, limit)
     if sum(frequencies[word] for word in weights) <= _WORTH_A_PROBE * limit:
-        return Route(name, True, every)
+        return Route(name, True, every, weights=weights)
     rare = _rarest(frequencies, weights, _PROBED * limit)
 
     def follow(rows: Sequence[tuple[Any, ...]]) -> Statement | None:
@@ -132,7 +137,8 @@ def _any_word(  # noqa: PLR0913 - the parts of one statement
             return None
         return _bm25(visibility, match_any((word for word in weights if word in needed), excluded), weights, limit)
 
-    return Route(name, True, _bm25(visibility, match_any(rare, excluded), weights, limit), follow)
+    first = _bm25(visibility, match_any(rare, excluded), weights, limit)
+    return Route(name, True, first, follow, weights=weights)
 
 
 def _rarest(frequencies: Mapping[str, int], words: Iterable[str], rows: int) -> list[str]:
@@ -170,19 +176,21 @@ def completions(visibility: Visibility, start: str) -> Statement:
     return compose("legs/visible_completions", visibility, params)
 
 
-def spelling_candidates(visibility: Visibility, words: Sequence[str], chunks: int) -> list[Statement]:
-    """Look up words that may be other spellings of `words`: rows of (place in `words`, or null for any; candidate).
+def all_words_are_read(chunks: int) -> bool:
+    """Whether so few chunks are visible that each of their words is compared; for more the lexicon is asked.
 
-    Where few chunks are visible all of their words are candidates; where many are, the lexicon's near ones. Which
-    way is taken follows from the number of visible chunks alone.
+    Which way is taken follows from the number of visible chunks alone.
     """
-    if chunks <= FEW_CHUNKS:
-        reach = [(len(word), max_edits(len(word))) for word in words]
-        params = {
-            "shortest": min(length - edits for length, edits in reach),
-            "longest": max(length + edits for length, edits in reach),
-        }
-        return [compose("legs/visible_words", visibility, params)]
+    return chunks <= FEW_CHUNKS
+
+
+def visible_words(visibility: Visibility) -> Statement:
+    """List every visible word and how many visible chunks hold it."""
+    return compose("legs/visible_words", visibility)
+
+
+def spelling_candidates(words: Sequence[str]) -> list[Statement]:
+    """Look up words of the lexicon that may be other spellings of `words`: rows of (place in `words`, candidate)."""
     statements: list[Statement] = []
     short = [place for place, word in enumerate(words) if is_short(word)]
     if short:
@@ -224,10 +232,57 @@ def trgm(
     return _any_word(name, visibility, weights, frequencies, question.excluded, settings, limit)
 
 
+def changed_words(lexical: Route, fuzzy: Route) -> list[str] | None:
+    """List the words that count more in the fuzzy leg than in the lexical; None where lists cannot be compared.
+
+    A chunk that holds none of them has the same score in both legs, and whatever is ranked before it in the lexical leg
+    is so in the fuzzy leg. So the best of the fuzzy leg are among the lexical leg's best and the chunks that hold one.
+    """
+    if lexical.weights is None or fuzzy.weights is None:
+        return None
+    alone = len({dimension(word) for word in fuzzy.weights}) == len(fuzzy.weights)
+    if not alone or any(fuzzy.weights.get(word, 0.0) < weight for word, weight in lexical.weights.items()):
+        return None
+    return [word for word, weight in fuzzy.weights.items() if weight != lexical.weights.get(word)]
+
+
+def holding(visibility: Visibility, question: Question, fuzzy: Route, words: Sequence[str], limit: int) -> Route:
+    """Narrow the fuzzy leg to the chunks that hold one of these words."""
+    statement = _bm25(visibility, match_any(words, question.excluded), fuzzy.weights or {}, limit)
+    return replace(fuzzy, statement=statement, follow=None)
+
+
 def ann_exact(visibility: Visibility, question: Question, embedding: str, limit: int) -> Route:
     """Scan every visible vector."""
     params = {"embedding": embedding, "limit": limit, "excluded": question.excluded}
     return Route("exact", True, compose("legs/ann_exact", visibility, params))
+
+
+def ann_is_exact(visibility: Visibility, chunks: int, index: VectorIndex | None, settings: Settings) -> bool:
+    """Whether every visible vector is scanned, of `chunks` that remain after filters.
+
+    The index reads entries that the caller does not see, the more of them the larger the table: where a scan of what is
+    visible costs less, it is taken. Both cost the same at a number that grows with the root of the table's size.
+    """
+    most = settings.storage.ann_exact_threshold * max(1.0, visibility.stored / _MEASURED_UP_TO) ** 0.5
+    return chunks <= most or index is None or visibility.untallied > FEW_UNTALLIED
+
+
+def ann(  # noqa: PLR0913 - what the two routes need
+    visibility: Visibility,
+    question: Question,
+    embedding: str,
+    chunks: int,
+    index: VectorIndex | None,
+    settings: Settings,
+    limit: int,
+    exact: bool = False,
+) -> Route:
+    """Rank by vectors, by the route that suits what is visible."""
+    if exact or index is None or ann_is_exact(visibility, chunks, index, settings):
+        return ann_exact(visibility, question, embedding, limit)
+    rows = max(settings.search.ann_rows, round(settings.search.ann_share * chunks))
+    return ann_ivf(visibility, question, embedding, index, rows, limit)
 
 
 def ann_ivf(
@@ -239,7 +294,7 @@ def ann_ivf(
         "first": index.first,
         "lists": index.lists,
         "rows": max(rows, limit),
-        "rescored": max(_RESCORED, _RESCORED_PER_ROW * limit),
+        "rescored": max(_RESCORED, _RESCORED_PER_ROW * limit, round(_RESCORED_SHARE * rows)),
         "limit": limit,
         "excluded": question.excluded,
     }

@@ -14,7 +14,7 @@ from typing import Final, Literal
 from context_engine.retrieval.bm25 import idf
 from context_engine.retrieval.fuzzy import Spelling
 from context_engine.retrieval.query import Question
-from context_engine.text.analyse import Word
+from context_engine.text.analyse import Analyser, Word
 
 MOST_COMPLETED: Final = 1_000
 """Where more visible chunks than this hold a word that begins like the question, it is no beginning of a name."""
@@ -35,6 +35,7 @@ _ALPHABETS: Final = (
 )
 
 Lexeme = Callable[[str], str]
+Lexemes = Callable[[Sequence[str]], Sequence[str]]
 Repeated = Literal["once", "sqrt", "count"]
 
 
@@ -76,17 +77,18 @@ class Guesses:
         return parted | set(self.joined) | {spelling.word for spelling in self.mended}
 
 
-def guess(question: Question, words: Sequence[str], frequencies: Mapping[str, int], lexeme: Lexeme) -> Guesses:
+def guess(question: Question, words: Sequence[str], frequencies: Mapping[str, int], analyser: Analyser) -> Guesses:
     """Guess what a question may mean; `words` are those of its terms that are looked for in other spellings."""
     mended: list[Spelling] = []
     partings: dict[str, list[Parting]] = {}
     for word in words:
         surface = question.surfaces.get(word)
         if surface is not None:
-            mended += [Spelling(word, other, near) for other, near in mend(surface, lexeme).items() if other != word]
+            slips = mend(surface, analyser.lexemes)
+            mended += [Spelling(word, other, near) for other, near in slips.items() if other != word]
         if not frequencies.get(word):
-            partings[word] = list(part(word if surface is None else surface, lexeme))
-    joined, whole = join(question.words, lexeme)
+            partings[word] = list(part(word if surface is None else surface, analyser.lexeme))
+    joined, whole = join(question.words, analyser.lexeme)
     start = question.words[0].surface if len(question.words) == 1 else ""
     return Guesses(
         mended=tuple(mended),
@@ -97,7 +99,7 @@ def guess(question: Question, words: Sequence[str], frequencies: Mapping[str, in
     )
 
 
-def mend(surface: str, lexeme: Lexeme) -> dict[str, float]:
+def mend(surface: str, lexemes: Lexemes) -> dict[str, float]:
     """Return the stems of words one edit away in the last letters, with the similarity of the words.
 
     Words that are their own stem are left out: they are found by their likeness.
@@ -106,10 +108,9 @@ def mend(surface: str, lexeme: Lexeme) -> dict[str, float]:
         return {}
     head, ending = surface[:-_ENDING], surface[-_ENDING:]
     letters = next((alphabet for alphabet in _ALPHABETS if surface[-1] in alphabet), "".join(sorted(set(surface))))
+    words = [head + edited for edited in _edited(ending, letters)]
     found: dict[str, float] = {}
-    for edited in _edited(ending, letters):
-        word = head + edited
-        stem = lexeme(word)
+    for word, stem in zip(words, lexemes(words), strict=True):
         if stem != word:
             found[stem] = max(found.get(stem, 0.0), 1 - 1 / max(len(word), len(surface)))
     return found

@@ -8,7 +8,7 @@ becomes overlapping pairs of characters.
 
 import hashlib
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import itemgetter
@@ -26,6 +26,7 @@ ANALYSER_VERSION: Final = 2
 """Raised with every change that gives a text other lexemes: stored lexemes must be made again."""
 
 _snowball: Any = Stemmer
+_SHORTEST_STEMMED = 3
 _MEMO_ENTRIES = 200_000
 _MEMO_WORDS = 20_000
 _MEMO_CHARS = 64
@@ -155,6 +156,17 @@ class Analyser:
         """Return what a simple word, already folded, is found by: its stem."""
         return self._lexeme(word)
 
+    def lexemes(self, words: Sequence[str]) -> list[str]:
+        """Return what each of several simple words, already folded, is found by; much faster than one by one."""
+        joined = "".join(words)
+        alphabetic = _ALPHABETIC.fullmatch(joined) and len(min(words, key=len)) >= _SHORTEST_STEMMED
+        longest = {max(words, key=len)} if alphabetic and joined.isascii() else words
+        if self._stemmer is None or not alphabetic or any(bounded(word) != word for word in longest):
+            return [self._lexeme(word) for word in words]
+        with self._stemmer_lock:
+            stems: list[str] = self._stemmer.stemWords(list(words))
+        return [stem or word for stem, word in zip(stems, words, strict=True)]
+
     def _learn(self, chunk: str) -> _Entry:
         entries = [
             self._entries.get(token) or _remember(self._entries, token, self._entry(kind, token), _MEMO_ENTRIES)
@@ -182,7 +194,7 @@ class Analyser:
 
     def _lexeme(self, folded: str) -> str:
         lexeme = bounded(folded)
-        if self._stemmer is None or len(folded) < 3 or not _ALPHABETIC.fullmatch(lexeme):
+        if self._stemmer is None or len(folded) < _SHORTEST_STEMMED or not _ALPHABETIC.fullmatch(lexeme):
             return lexeme
         with self._stemmer_lock:
             return self._stemmer.stemWord(lexeme) or lexeme

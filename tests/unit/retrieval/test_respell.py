@@ -13,7 +13,7 @@ from context_engine.testing.guesses import _slips
 from context_engine.text.analyse import Analyser
 
 ANALYSER = Analyser()
-LEXEME = ANALYSER.lexeme
+LEXEME, LEXEMES = ANALYSER.lexeme, ANALYSER.lexemes
 NONE = Guesses()
 
 
@@ -27,15 +27,15 @@ class TestMend:
         [("compilatino", "compil"), ("approximatd", "approxim"), ("mohammad", "moham"), ("runnign", "run")],
     )
     def test_a_slip_in_the_ending_is_mended_before_stemming(self, slip, stem):
-        assert mend(slip, LEXEME)[stem] == pytest.approx(1 - 1 / max(len(slip), 8), abs=0.02)
+        assert mend(slip, LEXEMES)[stem] == pytest.approx(1 - 1 / max(len(slip), 8), abs=0.02)
 
     def test_russian_too_and_nothing_without_stems(self):
-        assert "компиляц" in mend("компиляцяи", Analyser("russian").lexeme)
-        assert mend("compilatino", Analyser("simple").lexeme) == {}
+        assert "компиляц" in mend("компиляцяи", Analyser("russian").lexemes)
+        assert mend("compilatino", Analyser("simple").lexemes) == {}
 
     @pytest.mark.parametrize("surface", ["abcd", "ax4410", "don.t"])
     def test_short_words_and_codes_are_left_alone(self, surface):
-        assert mend(surface, LEXEME) == {}
+        assert mend(surface, LEXEMES) == {}
 
     @given(st.text("abcdeinrst", min_size=5, max_size=14))
     def test_as_worked_out_a_second_way(self, surface):
@@ -44,7 +44,7 @@ class TestMend:
             if LEXEME(word) != word:
                 near = 1 - 1 / max(len(word), len(surface))
                 expected[LEXEME(word)] = max(near, expected.get(LEXEME(word), 0))
-        found = mend(surface, LEXEME)
+        found = mend(surface, LEXEMES)
         # A word may also be mended into itself; that it is not held is known by then.
         assert {stem: near for stem, near in found.items() if stem != LEXEME(surface)} == {
             stem: near for stem, near in expected.items() if stem != LEXEME(surface)
@@ -98,7 +98,7 @@ class TestWeights:
 
     def test_a_word_is_parted_where_both_parts_are_held(self):
         question = read_question("iec13818 webpage", ANALYSER)
-        guesses = guess(question, ["iec13818", "webpag"], {}, LEXEME)
+        guesses = guess(question, ["iec13818", "webpag"], {}, ANALYSER)
         held = {"iec": 2, "13818": 1, "web": 5, "page": 6, "webp": 1}
         assert respelled_weights(question, held, 100, "sqrt", [], guesses, []) == {
             word: idf(100, held[word]) for word in ("iec", "13818", "web", "page")

@@ -86,22 +86,18 @@ class OwnDatabase:
         return legs.ann_exact(resolved.visibility, _NO_WORDS, question, limit).statement
 
     def routes_exactly(self, resolved: Resolved) -> bool:
-        """Tell whether a search scans this caller's vectors exactly; as `engine/_async/search.py` decides."""
+        """Tell whether a search scans this caller's vectors exactly."""
         visibility = resolved.visibility
-        narrow = visibility.chunks <= self._settings.storage.ann_exact_threshold
-        return narrow or resolved.index is None or visibility.untallied > legs.FEW_UNTALLIED
+        return legs.ann_is_exact(visibility, visibility.chunks, resolved.index, self._settings)
 
     def search(self, snapshot: Snapshot, resolved: Resolved, question: str, limit: int) -> Timed:
         """Ask the vector leg as a search does: its route, gone on with exactly where it gave too few rows."""
-        exact = self.exact(resolved, question, limit)
-        if resolved.index is None or self.routes_exactly(resolved):
-            return self.ask(snapshot, exact)
-        rows = self._settings.search.ann_rows
-        route = legs.ann_ivf(resolved.visibility, _NO_WORDS, question, resolved.index, rows, limit)
+        chunks = resolved.visibility.chunks
+        route = legs.ann(resolved.visibility, _NO_WORDS, question, chunks, resolved.index, self._settings, limit)
         answer = self.ask(snapshot, route.statement)
-        if len(answer.rows) >= min(limit, resolved.visibility.chunks):
+        if route.exact or len(answer.rows) >= min(limit, chunks):
             return answer
-        rest = self.ask(snapshot, exact)
+        rest = self.ask(snapshot, self.exact(resolved, question, limit))
         return Timed(rest.rows, answer.ms + rest.ms)
 
     def candidates_of(self, top_k: int) -> int:

@@ -1,6 +1,6 @@
 """The fuzzy leg's own look-ups: what the words of a question may stand for, and which of it visible chunks hold."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from context_engine.db._async.store import AsyncTransaction, Row
@@ -40,36 +40,56 @@ class AsyncSpeller:
         question: Question,
         chunks: int,
         frequencies: dict[str, int],
+        held: Mapping[str, int] | None,
     ) -> Respelled:
         """Weigh the question's words and what they may stand for; adds to `frequencies` what it counts.
 
-        Two round trips at most: which words there are, and in how many visible chunks.
+        `held` has every visible word and how many chunks hold it, where that is known.
         """
         settings = self.settings
         words = words_to_expand(question.terms, frequencies, settings.trgm_expand_below, settings.trgm_max_query_words)
-        guesses = guess(question, words, frequencies, self.analyser.lexeme) if chunks else Guesses()
-        near, found, completed = await self._look_up(transaction, visibility, words, guesses, frequencies, chunks)
-        frequencies |= completed
-        uncounted = sorted(({spelling.word for spelling in near} | found) - set(frequencies))
-        if uncounted:
-            [counted] = await transaction.attempt(legs.document_frequency(visibility, uncounted))
-            frequencies |= {uncounted[place]: count for place, count in counted}
-        mended = [spelling for spelling in guesses.mended if spelling.word in found or spelling.word in frequencies]
-        chosen = choose_spellings([*near, *mended], frequencies, settings.trgm_max_expansions)
+        guesses = guess(question, words, frequencies, self.analyser) if chunks else Guesses()
+        if legs.all_words_are_read(chunks):
+            near, completed = await self._among_all(transaction, visibility, words, guesses, frequencies, held)
+        else:
+            near, completed = await self._in_lexicon(transaction, visibility, words, guesses, frequencies)
+        chosen = choose_spellings(near, frequencies, settings.trgm_max_expansions)
         weights = respelled_weights(question, frequencies, chunks, settings.repeated_words, chosen, guesses, completed)
         return Respelled(weights, bool(guesses.whole and frequencies.get(guesses.whole)))
 
-    async def _look_up(
+    async def _among_all(
         self,
         transaction: AsyncTransaction,
         visibility: Visibility,
         words: Sequence[str],
         guesses: Guesses,
         frequencies: dict[str, int],
-        chunks: int,
-    ) -> tuple[list[Spelling], set[str], dict[str, int]]:
-        """Return words near those looked for, guesses that the lexicon has, and words that begin like the question."""
-        near = legs.spelling_candidates(visibility, words, chunks) if words and chunks else []
+        held: Mapping[str, int] | None,
+    ) -> tuple[list[Spelling], dict[str, int]]:
+        """Look among all visible words; at most one round trip."""
+        guessed = guesses.words()
+        if held is None:
+            if not words and not guessed and guesses.start is None:
+                return [], {}
+            [rows] = await transaction.attempt(legs.visible_words(visibility))
+            held = dict(rows)
+        near = near_spellings(words, [(None, word) for word in held])
+        start = guesses.start
+        completed = {} if start is None else {word: count for word, count in held.items() if word.startswith(start)}
+        wanted = guessed | {spelling.word for spelling in near} | set(completed)
+        frequencies |= {word: held[word] for word in wanted if word in held}
+        return [*near, *(spelling for spelling in guesses.mended if spelling.word in held)], completed
+
+    async def _in_lexicon(
+        self,
+        transaction: AsyncTransaction,
+        visibility: Visibility,
+        words: Sequence[str],
+        guesses: Guesses,
+        frequencies: dict[str, int],
+    ) -> tuple[list[Spelling], dict[str, int]]:
+        """Look in the lexicon; two round trips at most: which words there are, and in how many visible chunks."""
+        near = legs.spelling_candidates(words) if words else []
         guessed = sorted(guesses.words() - set(frequencies))
         known = [legs.lexicon_words(guessed)] if guessed else []
         begun = [legs.completions(visibility, guesses.start)] if guesses.start else []
@@ -78,4 +98,11 @@ class AsyncSpeller:
         candidates = [(place, word) for rows in answers[: len(near)] for place, word in rows]
         found = {word for rows in answers[len(near) : len(near) + len(known)] for (word,) in rows}
         completed = {word: count for rows in answers[len(near) + len(known) :] for word, count in rows}
-        return near_spellings(words, candidates), found, completed
+        frequencies |= completed
+        spellings = near_spellings(words, candidates)
+        uncounted = sorted(({spelling.word for spelling in spellings} | found) - set(frequencies))
+        if uncounted:
+            [counted] = await transaction.attempt(legs.document_frequency(visibility, uncounted))
+            frequencies |= {uncounted[place]: count for place, count in counted}
+        mended = (spelling for spelling in guesses.mended if spelling.word in found or spelling.word in frequencies)
+        return [*spellings, *mended], completed

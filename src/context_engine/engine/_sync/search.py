@@ -20,7 +20,7 @@ from context_engine.names import LegName
 from context_engine.retrieval import legs
 from context_engine.retrieval.bm25 import rarity
 from context_engine.retrieval.compose import Statement, Visibility, compose, resolve_scope
-from context_engine.retrieval.fusion import Candidate, Fused, fuse
+from context_engine.retrieval.fusion import Candidate, Fused, fuse, merge
 from context_engine.retrieval.legs import Route, VectorIndex
 from context_engine.retrieval.query import Question
 from context_engine.retrieval.shape import adapt, is_lookup
@@ -64,6 +64,7 @@ class _Run:
     chunks: int = 0
     weights: dict[LegName, float] = field(default_factory=dict[LegName, float])
     rarity: float = 1.0
+    held: dict[str, int] | None = None
     lookup: bool = False
 
     def take(self, leg: LegName, route: Route, rows: Sequence[Row]) -> None:
@@ -135,15 +136,21 @@ class Searcher:
         terms = request.question.terms
         wanted = bool(terms) and (request.wants("fts") or request.wants("trgm"))
         statements: list[Statement] = []
+        read_all = request.wants("trgm") and legs.all_words_are_read(visibility.chunks)
         if wanted and visibility.chunks:
-            statements.append(legs.document_frequency(visibility, terms))
+            counting = legs.visible_words(visibility) if read_all else legs.document_frequency(visibility, terms)
+            statements.append(counting)
         if visibility.scope.narrowed_by_document and visibility.chunks:
             statements.append(compose("read/count", visibility))
         answers = transaction.run(*statements) if statements else []
         if visibility.scope.narrowed_by_document and visibility.chunks:
             [(_, run.chunks)] = answers.pop()
         _lap(run, "statistics", mark)
-        counted: dict[str, int] = {terms[place]: count for place, count in answers[0]} if answers else {}
+        counted: dict[str, int] = {}
+        if answers and read_all:
+            counted = run.held = {word: count for word, count in answers[0]}
+        elif answers:
+            counted = {terms[place]: count for place, count in answers[0]}
         return {term: counted.get(term, 0) for term in terms}
 
     def _legs(
@@ -172,42 +179,20 @@ class Searcher:
             if lexical:
                 routes["fts"] = lexical
         if request.wants("ann") and request.embedding and run.chunks:
-            routes["ann"] = self._ann(request, visibility, run.chunks, index, limit)
-        self._ask(transaction, routes, run, apart)
-        self._complete_ann(transaction, request, visibility, run, limit)
+            asked = visibility, request.question, request.embedding, run.chunks, index
+            routes["ann"] = legs.ann(*asked, self._settings, limit, request.exact)
+        fuzzy: Route | None = None
         if request.wants("trgm") and request.question.terms:
             try:
-                text_limit = settings.limit("trgm", request.top_k)
-                fuzzy = self._trgm(transaction, request, visibility, run, frequencies, text_limit)
+                fuzzy = self._trgm(transaction, request, visibility, run, frequencies)
             except StoreError as error:  # a failed look-up of spellings is the fuzzy leg's own
                 run.note("trgm", "failed", str(error))
-                fuzzy = None
-            same = routes.get("fts")
-            if fuzzy and same and fuzzy.statement == same.statement and "fts" in run.lists:
-                # Nothing to respell: the lexical leg has just asked the very same.
-                run.lists["trgm"] = run.lists["fts"]
-                run.reports["trgm"] = LegReport(fuzzy.name, True, len(run.lists["fts"]))
-            elif fuzzy:
-                self._ask(transaction, {"trgm": fuzzy}, run, apart)
+        self._ask_all(transaction, request, visibility, run, routes, fuzzy, apart)
+        self._complete_ann(transaction, request, visibility, run, limit)
         for leg, weight in request.weights.items():
             if leg not in run.reports:
                 run.note(leg, "empty" if weight > 0 else "off")
         _lap(run, "legs", mark)
-
-    def _ann(
-        self,
-        request: SearchRequest,
-        visibility: Visibility,
-        chunks: int,
-        index: VectorIndex | None,
-        limit: int,
-    ) -> Route:
-        assert request.embedding is not None
-        narrow = chunks <= self._settings.storage.ann_exact_threshold
-        if request.exact or narrow or index is None or visibility.untallied > legs.FEW_UNTALLIED:
-            return legs.ann_exact(visibility, request.question, request.embedding, limit)
-        rows = self._settings.search.ann_rows
-        return legs.ann_ivf(visibility, request.question, request.embedding, index, rows, limit)
 
     def _complete_ann(
         self,
@@ -232,12 +217,37 @@ class Searcher:
         visibility: Visibility,
         run: _Run,
         frequencies: dict[str, int],
-        limit: int,
     ) -> Route | None:
         question = request.question
-        found = self._speller.respell(transaction, visibility, question, run.chunks, frequencies)
+        limit = self._settings.search.limit("trgm", request.top_k)
+        found = self._speller.respell(transaction, visibility, question, run.chunks, frequencies, run.held)
         run.lookup = bool(found.weights) and is_lookup(question, frequencies, found.joined)
         return legs.trgm(visibility, question, found.weights, frequencies, self._settings, limit)
+
+    def _ask_all(
+        self,
+        transaction: Transaction,
+        request: SearchRequest,
+        visibility: Visibility,
+        run: _Run,
+        routes: Mapping[LegName, Route],
+        fuzzy: Route | None,
+        apart: bool,
+    ) -> None:
+        """Run the legs; of the fuzzy one, where that is enough, only what it does not share with the lexical."""
+        lexical = routes.get("fts")
+        changed = legs.changed_words(lexical, fuzzy) if lexical and fuzzy else None
+        if fuzzy is None or changed is None:
+            self._ask(transaction, {**routes, **({"trgm": fuzzy} if fuzzy else {})}, run, apart)
+            return
+        limit = self._settings.search.limit("trgm", request.top_k)
+        more = legs.holding(visibility, request.question, fuzzy, changed, limit)
+        self._ask(transaction, {**routes, **({"trgm": more} if changed else {})}, run, apart)
+        if "fts" not in run.lists:
+            self._ask(transaction, {"trgm": fuzzy}, run, apart)
+        elif not changed or "trgm" in run.lists:
+            run.lists["trgm"] = merge(run.lists["fts"], run.lists.get("trgm", ()), limit)
+            run.reports["trgm"] = LegReport(fuzzy.name, True, len(run.lists["trgm"]))
 
     def _ask(
         self,

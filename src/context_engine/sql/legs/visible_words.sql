@@ -1,4 +1,5 @@
-SELECT DISTINCT NULL::bigint, word.lexeme
+-- Every visible word, with the number of visible chunks that hold it: for a caller who sees few chunks.
+SELECT word.lexeme, count(*)
 FROM visible_chunk
 CROSS JOIN unnest(visible_chunk.lexemes) AS word
-WHERE length(word.lexeme) BETWEEN %(shortest)s AND %(longest)s
+GROUP BY word.lexeme
