@@ -6,7 +6,7 @@ CASES ?= 2000
 SEED ?= 1
 
 .PHONY: help demo test check format sync fire clean
-.PHONY: bench-exposure bench-latency bench-policy bench-promise bench-retrieval bench-row-security bench-soak bench-text bench-vector
+.PHONY: bench-exposure bench-latency bench-policy bench-promise bench-rebuild bench-retrieval bench-row-security bench-soak bench-text bench-vector
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -74,6 +74,9 @@ bench-text: .venv/.dev  ## the text legs beside plain PostgreSQL, and from 10,00
 
 bench-vector: .venv/.dev  ## 100,000 vectors: recall and time for callers who see 0.1 to 100 %, beside plain pgvector
 	$(BIN)/python -m benchmarks.vector $(ARGS)
+
+bench-rebuild: .venv/.dev  ## the vector index rebuilt under 100 searches a second and writes
+	$(BIN)/python -m benchmarks.vector.rebuild $(ARGS)
 
 clean:  ## remove the virtual environment and caches
 	rm -rf .venv .cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
