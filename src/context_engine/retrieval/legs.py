@@ -29,6 +29,8 @@ _RESCORED: Final = 300
 _RESCORED_PER_ROW: Final = 5
 _RESCORED_SHARE: Final = 0.05
 """Rows that are scored exactly: at least so many, so many for each row wanted, and that share of what signs ranked."""
+_MEASURED_DIM: Final = 384
+"""Signs of fewer dimensions say less: the share grows as the dimension shrinks."""
 _MEASURED_UP_TO: Final = 125_000
 """The size of a table, in chunks, up to which `ann_exact_threshold` stands as it is."""
 _FEW_TO_READ: Final = 1_500
@@ -289,16 +291,17 @@ def ann_ivf(
     visibility: Visibility, question: Question, embedding: str, index: VectorIndex, rows: int, limit: int
 ) -> Route:
     """Rank visible rows of the lists nearest to the question by signs, and the best of them exactly; approximate."""
+    vector = np.array(embedding.strip("[]").split(","), dtype=np.float32)
+    share = _RESCORED_SHARE * max(1.0, _MEASURED_DIM / len(vector))
     params: dict[str, Any] = {
         "embedding": embedding,
         "first": index.first,
         "lists": index.lists,
         "rows": max(rows, limit),
-        "rescored": max(_RESCORED, _RESCORED_PER_ROW * limit, round(_RESCORED_SHARE * rows)),
+        "rescored": max(_RESCORED, _RESCORED_PER_ROW * limit, round(share * rows)),
         "limit": limit,
         "excluded": question.excluded,
     }
-    vector = np.array(embedding.strip("[]").split(","), dtype=np.float32)
     (weight, signs), (other_weight, other_signs) = sign_sum(vector)
     # The product of two sign vectors is the number of dimensions less twice the number of signs that differ.
     params |= {
