@@ -61,7 +61,7 @@ STATEMENTS: dict[str, tuple[str, Edit]] = {
     "scope.sql: public for everything": ("read/scope", swap("WHERE public", "")),
     "scope.sql: hidden rows counted": (
         "read/scope",
-        swap("tally.acl_id IN (SELECT acl_id FROM visible)", "true"),
+        swap("tally.acl_id = ANY ((SELECT acls FROM listed)::int[])", "true"),
     ),
 }
 

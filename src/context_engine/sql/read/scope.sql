@@ -16,12 +16,16 @@ visible AS MATERIALIZED (
             AND (member.kind = 'deny' AND member.principal IN (SELECT principal FROM asked)
                 OR member.kind = 'require' AND member.principal NOT IN (SELECT principal FROM asked))
     )
+),
+-- As one array, for the index of the tally to be gone through once and not once for each class.
+listed AS MATERIALIZED (
+    SELECT array_agg(acl_id ORDER BY acl_id) AS acls FROM visible
 )
 SELECT
-    coalesce((SELECT array_agg(acl_id ORDER BY acl_id) FROM visible), '{{}}')::text,
+    coalesce((SELECT acls FROM listed), '{{}}')::text,
     coalesce(sum(tally.documents), 0)::bigint,
     coalesce(sum(tally.chunks), 0)::bigint,
     (SELECT count(*) FROM (SELECT FROM {schema}.untallied LIMIT 1000) AS fresh)
 FROM {schema}.tally
-WHERE tally.acl_id IN (SELECT acl_id FROM visible)
+WHERE tally.acl_id = ANY ((SELECT acls FROM listed)::int[])
     AND (%(sources)s::text[] IS NULL OR tally.source = ANY (%(sources)s::text[]))
