@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 from benchmarks.latency import data
-from benchmarks.retrieval.sets import FUZZY, JUDGED, load_beir
+from benchmarks.retrieval.sets import FUZZY, JUDGED
 from numpy.typing import NDArray
 
 from context_engine import Document
@@ -194,24 +194,33 @@ def _asked(folder: Path, judged: Sequence[str], count: int) -> tuple[tuple[Quest
 def beir(folder: Path, chunks: int, questions: int, work: Path, progress: Progress) -> Corpus:
     """Read a folder in the BEIR layout, such as HotpotQA's: what is relevant to the questions, and others evenly.
 
-    The default model embeds it; vectors are kept in the work folder, so that this goes on where it was stopped.
+    The corpus is read twice, line by line, and never held whole. The default model embeds what is taken; vectors are
+    kept in the work folder as they come, so that this goes on where it was stopped.
     """
-    judged = load_beir(folder)
-    queries = [judged.queries[row] for row in _spread(len(judged.queries), questions)]
-    relevant = {key for query in queries for key in judged.judgments[query.id]}
-    others = [row for row, item in enumerate(judged.documents) if item.external_id not in relevant]
-    rows = [row for row, item in enumerate(judged.documents) if item.external_id in relevant][:chunks]
-    rows += [others[row] for row in _spread(len(others), max(0, chunks - len(rows)))]
+    judged: dict[str, set[str]] = {}
+    with (folder / "qrels" / "test.tsv").open(encoding="utf-8") as lines:
+        for query, document, gain in (line.rstrip("\n").split("\t") for line in lines):
+            if gain != "score" and float(gain) > 0:
+                judged.setdefault(query, set()).add(document)
+    asked = [row for row in _lines(_plain_or_gz(folder / "queries.jsonl")) if row["_id"] in judged]
+    asked = [asked[row] for row in _spread(len(asked), questions)]
+    relevant = {document for row in asked for document in judged[row["_id"]]}
+    path = _plain_or_gz(folder / "corpus.jsonl")
+    total = sum(1 for _ in _lines(path))
+    others = set(_spread(total - len(relevant), max(0, chunks - len(relevant))))
     source = f"beir-{folder.name}"
-    items = tuple(
-        Item(source, str(item.external_id), item.name, item.text, (f"corpus:{source}",))
-        for item in (judged.documents[row] for row in sorted(rows))
-    )
+    items: list[Item] = []
+    passed = 0
+    for row in _lines(path):
+        if row["_id"] in relevant or passed in others:
+            items.append(Item(source, row["_id"], row.get("title", ""), row["text"], (f"corpus:{source}",)))
+        passed += row["_id"] not in relevant
+    items = [items[row] for row in _spread(len(items), chunks)]
     vectors = _embedded(items, work / f"{source}-{len(items)}.npy", progress)
-    found = {plain(query.text): Question(query.id, source, plain(query.text)) for query in queries}
+    found = {plain(row["text"]): Question(row["_id"], source, plain(row["text"])) for row in asked}
     model = as_embedder(minilm())
-    asked = np.array([embed_query(model, text) for text in found], dtype=np.float32)
-    return Corpus(source, items, _unit(vectors), tuple(found.values()), _unit(asked), {}, False)
+    of_asked = np.array([embed_query(model, text) for text in found], dtype=np.float32)
+    return Corpus(source, tuple(items), _unit(vectors), tuple(found.values()), _unit(of_asked), {}, False)
 
 
 def synthetic(chunks: int, questions: int) -> Corpus:
@@ -254,7 +263,11 @@ def _unit(vectors: Vectors) -> Vectors:
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 
 
+def _plain_or_gz(path: Path) -> Path:
+    return path if path.is_file() else path.with_name(path.name + ".gz")
+
+
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
+    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as lines:
         for line in lines:
             yield json.loads(line)

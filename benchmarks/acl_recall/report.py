@@ -14,6 +14,7 @@ from .layouts import CLEARED, CONTRACTOR, LIMITED_SHARE, PUBLIC_SHARE, TEAMS
 from .measure import ALONE, ASKED_EXACT, FORCED, IN_QUERY, Row, differing
 from .ways import AFTER, LEGS, WORDS
 
+_SHAPED: Final = ("ann", "fts any", "hybrid")
 _HELD: Final = (IN_QUERY, ASKED_EXACT, FORCED)
 _LIMITS: Final = """\
 ## What this does not show
@@ -46,6 +47,8 @@ def page(facts: dict[str, Any], lines: list[Row], raw: list[Row]) -> str:
             _opening(facts),
             _verdict(facts, lines, raw),
             "![Recall by visible share](recall.png)\n",
+            "## What a filter that comes after loses\n",
+            _shape(lines),
             "## Recall@10, by leg\n",
             _explained(),
             *(_recall(lines, leg) for leg in LEGS),
@@ -84,18 +87,25 @@ def _verdict(facts: dict[str, Any], lines: list[Row], raw: list[Row]) -> str:
     exact = [row for row in raw if row["method"] in (IN_QUERY, ASKED_EXACT) and row["exact"]]
     wrong = differing(exact)
     told = [f"- Permissions in the query, route exact: {len(exact):,} searches, {len(wrong):,} not equal."]
+    count = sum(facts["questions"].values())
     if exact and not wrong:
-        bound = at_most(len(exact))
-        told[0] += f" By the rule of three at most {bound:.4%} of such searches would be, with 95 % confidence."
+        told[0] += (
+            f" None of the {count} questions differed for any caller on any leg; by the rule of three, for one caller"
+            f" and one leg, at most {at_most(count):.1%} of such questions would, with 95 % confidence."
+        )
     for leg in LEGS:
         mine = [line for line in lines if line["leg"] == leg and line["method"] == IN_QUERY]
         whole = [line for line in mine if line["exact"] == 1 and line["asked"]]
         if whole:
-            least = min(line["recall"] for line in whole)
             told.append(
-                f"- {leg}: recall {least:.3f} or more, order equal in {min(x['order'] for x in whole):.1%} and scores"
-                f" in {min(x['scores'] for x in whole):.1%} or more of the questions of each of {len(whole)} callers"
-                " whose route is exact."
+                f"- {leg}, {len(whole)} callers whose route is exact: recall {_span(whole, 'recall')}, order equal for"
+                f" {_span(whole, 'order')} of their questions, order and scores for {_span(whole, 'scores')}."
+            )
+        rest = [line for line in mine if line["exact"] < 1]
+        if rest:
+            told.append(
+                f"- {leg}, {len(rest)} callers above the threshold, approximate and reported so: recall"
+                f" {_span(rest, 'recall')}, equal for {_span(rest, 'scores')} of their questions."
             )
     if facts["oracle"]:
         agree, asked = (sum(row[name] for row in facts["oracle"]) for name in ("agree", "questions"))
@@ -107,6 +117,33 @@ def _verdict(facts: dict[str, Any], lines: list[Row], raw: list[Row]) -> str:
             f" {len(apart)} lie outside of each other's intervals."
         )
     return "\n".join(told) + "\n"
+
+
+def _span(lines: list[Row], column: str) -> str:
+    low, high = min(line[column] for line in lines), max(line[column] for line in lines)
+    return f"{low:.3f}" if low == high else f"{low:.3f} to {high:.3f}"
+
+
+def _shape(lines: list[Row]) -> str:
+    known = {(x["layout"], x["caller"], x["leg"], x["method"]): x for x in lines if x["asked"] and x["target"]}
+    layouts = list(dict.fromkeys(key[0] for key in known))
+    callers = {x["caller"]: x["target"] for x in known.values() if x["target"] < 1}
+    rows: list[Sequence[object]] = []
+    for caller in sorted(callers, key=lambda name: callers[name]):
+        for method in AFTER:
+            cells: list[str] = []
+            for layout in layouts:
+                for leg in _SHAPED:
+                    line = known.get((layout, caller, leg, method))
+                    cells.append(f"{line['recall']:.3f}" if line else "–")
+            rows.append((caller, method, *cells))
+    header = ("sees", "", *(f"{layout}: {leg}" for layout in layouts for leg in _SHAPED))
+    return (
+        "Recall@10. 1×, 10× and 50× the ten wanted are taken from the answer to everyone, and what is hidden is"
+        " dropped. For the text legs there is more to it than the limit: hidden documents are counted in the word"
+        " frequencies behind the scores, so that even a list that is full is in another order (`o` below).\n\n"
+        + table(header, rows)
+    )
 
 
 def _explained() -> str:

@@ -14,6 +14,7 @@ from benchmarks.retrieval.compare import compare
 
 from context_engine.exposure.statistics import at_most
 
+from .layouts import LAYOUTS
 from .measure import RAW_COLUMNS, Row
 
 COLUMNS: Final = (
@@ -52,7 +53,8 @@ def summarise(raw: Iterable[Row]) -> list[Row]:
     groups: dict[Key, list[Row]] = {}
     for row in raw:
         groups.setdefault(key_of(row), []).append(row)
-    return [_line(rows) for rows in groups.values()]
+    lines = [_line(rows) for rows in groups.values()]
+    return sorted(lines, key=lambda line: (LAYOUTS.index(line["layout"]), line["target"]))
 
 
 def recall(rows: Sequence[Row]) -> tuple[float, float, float]:
