@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import shutil
@@ -20,6 +21,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from context_engine.db.embedded import EmbeddedServer
 from context_engine.settings import AnalyserSettings, StorageSettings
+from context_engine.text.analyse import Analyser
 
 from . import corpus, layouts, plots, report, store, summary
 from .layouts import LAYOUTS, SHARES
@@ -92,6 +94,10 @@ class Run:
         with self.bar("vectors") as step:
             self.corpus = _corpus(args, step)
         self.signature = f"{self.corpus.name}: {len(self.corpus)} of {args.questions}, threshold {args.threshold}"
+        asked = "\0".join(question.text for question in self.corpus.questions)
+        analyser = Analyser.of(AnalyserSettings()).fingerprint
+        parts = f"{self.signature} {analyser} {asked}".encode() + self.corpus.chunks.ids.tobytes()
+        self.digest = hashlib.blake2b(parts, digest_size=6).hexdigest()
         self.facts: dict[str, Any] = {"cells": {}, "oracle": [], "filled": {}}
         self.raw: list[Row] = []
         if not args.fresh and (self.out / "facts.json").is_file():
@@ -129,19 +135,22 @@ class Run:
     def measure(self, url: str) -> None:
         """Measure the callers that are not done yet; each is saved as soon as it is."""
         args, work = self.args, self.args.work_dir
-        known = self._oracle(work / f"postings-{args.chunks}-{self.corpus.name.split(',')[0].replace(' ', '-')}.npz")
-        store.sign(url, self.signature)
-        after = work / f"unfiltered-{args.chunks}-{len(self.corpus.questions)}.json"
-        if args.fresh or args.synthetic:
-            after.unlink(missing_ok=True)
         made = [layouts.make(name, self.corpus, args.shares) for name in args.layouts]
+        pairs = [(layout, caller) for layout in made for caller in layout.callers]
         # Narrow callers of all layouts come first: they are quick.
         pending = sorted(
             (caller.target > _NARROW, place)
-            for place, (layout, caller) in enumerate(_pairs(made))
+            for place, (layout, caller) in enumerate(pairs)
             if f"{layout.name}/{caller.label}" not in self.facts["cells"]
         )
-        pairs = _pairs(made)
+        if not pending:
+            self.progress.console.print(f"all of it is in {self.out}: use --fresh, or another --out, to measure again")
+            return
+        known = self._oracle(work / f"postings-{self.digest}.npz")
+        after = work / f"unfiltered-{self.digest}.json"
+        # What was filled by another run may be of another version of the engine.
+        if not store.sign(url, self.signature, keep=bool(self.facts["filled"])):
+            after.unlink(missing_ok=True)
         with ExitStack() as stack:
             bench = Bench(url, self.corpus, Desk(url, self.corpus, args.threshold, stack), known, args.small)
             for _, place in pending:
@@ -168,8 +177,6 @@ class Run:
     def _oracle(self, file: Path) -> Oracle | None:
         if self.args.no_oracle:
             return None
-        if self.args.synthetic or self.args.fresh:
-            file.unlink(missing_ok=True)
         with self.bar("oracle: reading every text") as step:
             postings = Postings.kept(file, lambda: Postings.of(self.corpus, AnalyserSettings(), step))
         return Oracle(self.corpus, postings)
@@ -187,10 +194,6 @@ class Run:
         self.progress.console.print(
             told + "".join(f"\n  oracle, {row['leg']}: {row['differences'][0]}" for row in said)
         )
-
-
-def _pairs(made: Sequence[layouts.Layout]) -> list[tuple[layouts.Layout, layouts.Caller]]:
-    return [(layout, caller) for layout in made for caller in layout.callers]
 
 
 def _corpus(args: argparse.Namespace, progress: Callable[[int, int], None]) -> corpus.Corpus:

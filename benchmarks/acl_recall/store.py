@@ -39,13 +39,13 @@ def settings(schema: str, threshold: int, **sections: Any) -> Settings:
     return Settings(storage=storage, ingest=INGEST.model_dump(), **sections)
 
 
-def sign(url: str, signature: str) -> bool:
-    """Drop what an earlier run of another kind has left; tells whether anything may still be there."""
+def sign(url: str, signature: str, *, keep: bool) -> bool:
+    """Drop what an earlier run has left, unless it is to be kept and of this kind; tells whether it was."""
     with psycopg.connect(url, autocommit=True) as connection:
         found = connection.execute("SELECT to_regclass(%s)", (_SIGNED,)).fetchone()
         if found != (None,):
             stored = connection.execute(sql.SQL("SELECT value FROM {}").format(sql.Identifier(_SIGNED))).fetchone()
-            if stored == (signature,):
+            if keep and stored == (signature,):
                 return True
         schemas = connection.execute("SELECT nspname FROM pg_namespace WHERE nspname LIKE 'recall\\_%'").fetchall()
         for (name,) in schemas:
