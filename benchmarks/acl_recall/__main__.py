@@ -215,7 +215,7 @@ def write(out: Path, against: Path | None, console: Console) -> int:
         both, apart = summary.disagreements(lines, other)
         facts["against"] = {"compared": both, "apart": apart}
         (out / "facts.json").write_text(json.dumps(facts, indent=1) + "\n")
-    plots.draw(out, lines)
+    plots.draw(out, lines, facts["chunks"])
     (out / "results.md").write_text(report.page(facts, lines, raw))
     console.print(f"written: {out / 'results.md'}")
     wrong = len(differing(raw)) + sum(row["questions"] - row["agree"] for row in facts["oracle"])

@@ -26,9 +26,9 @@ _STYLE: Final = {
 _COLOURS: Final = {"ann": "#2b6cb0", "fts any": "#e08e0b", "fts all": "#b3261e", "trgm": "#8f63b0", "hybrid": "#0b6e4f"}
 
 
-def draw(folder: Path, lines: Sequence[Row]) -> None:
+def draw(folder: Path, lines: Sequence[Row], chunks: int) -> None:
     """Write `recall.png` and `latency.png`; callers of the layout of rules, who see no chosen share, are left out."""
-    chosen = [line for line in lines if line["target"] > 0]
+    chosen = [line | {"share": 100 * line["visible"] / chunks} for line in lines if line["target"] > 0]
     layouts = list(dict.fromkeys(line["layout"] for line in chosen))
     if not layouts:
         return
@@ -43,18 +43,24 @@ def draw(folder: Path, lines: Sequence[Row]) -> None:
             axes.set_title(f"{leg}, {layout}", fontsize=10)
             if column == 0:
                 axes.set_ylabel("recall@10")
+            if row == len(layouts) - 1:
+                axes.set_xlabel("share of the chunks that the caller sees")
     _legend(figure)
     figure.savefig(folder / "recall.png", dpi=110)
     figure = Figure(figsize=(4.4 * len(layouts), 4.4), layout="constrained")
+    first: Axes | None = None
     for column, layout in enumerate(layouts, 1):
-        axes = figure.add_subplot(1, len(layouts), column)
+        axes = figure.add_subplot(1, len(layouts), column, sharey=first)
         axes.set_yscale("log")
         for leg, colour in _COLOURS.items():
             here = [x for x in chosen if x["layout"] == layout and x["leg"] == leg and x["method"] == IN_QUERY]
             _line(axes, here, "p50_ms", leg, colour, "o-")
         axes.set_title(layout, fontsize=10)
+        axes.set_xlabel("share of the chunks that the caller sees")
         axes.set_ylabel("median, ms")
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        for formatted in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
+            formatted(FuncFormatter(lambda value, _: f"{value:g}" if f"{value:g}"[0] in "125" else ""))
+        first = first or axes
     _legend(figure)
     figure.savefig(folder / "latency.png", dpi=110)
 
@@ -64,7 +70,7 @@ def _line(axes: Axes, lines: Sequence[Row], column: str, name: str, colour: str,
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g} %"))
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.grid(alpha=0.3)
-    points = sorted((line["target"] * 100, line[column]) for line in lines)
+    points = sorted((line["share"], line[column]) for line in lines)
     if points:
         axes.plot(*zip(*points, strict=True), style, color=colour, label=name, markersize=4)
 

@@ -151,7 +151,7 @@ def _explained() -> str:
         "Mean share of the reference's first ten that was found, over the questions to which it has any hit; in"
         " brackets the 95 % interval by percentile bootstrap over questions, left out where all are the same. "
         "`e` and `s`: share of the questions with an empty list, and with a shorter list than the reference's; `o`:"
-        " with the same chunks in the same order.\n"
+        " with the same chunks in the same order, two empty lists among them.\n"
     )
 
 
