@@ -194,7 +194,9 @@ def _routes(facts: dict[str, Any], lines: list[Row]) -> str:
     return (
         f"Up to {facts['threshold']:,} visible chunks vectors are scanned; above, an inverted file over visible rows"
         " answers and the report says so. Forced: the threshold at 0, so that narrow callers are sent to the index too;"
-        " where it gives too few rows the engine goes on exactly, and says so.\n\n" + table(header, rows)
+        " where it gives too few rows the engine goes on exactly, and says so. In a hybrid search the least score among"
+        " a leg's 100 candidates scales the others, so that one candidate which the index misses changes every score:"
+        " equal is rare there, the same order (`o`) is not.\n\n" + table(header, rows)
     )
 
 
