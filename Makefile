@@ -6,7 +6,7 @@ CASES ?= 2000
 SEED ?= 1
 
 .PHONY: help demo test check format sync fire clean
-.PHONY: bench-exposure bench-latency bench-policy bench-promise bench-rebuild bench-retrieval bench-row-security bench-soak bench-text bench-vector
+.PHONY: bench-acl-recall bench-exposure bench-latency bench-policy bench-promise bench-rebuild bench-retrieval bench-row-security bench-soak bench-text bench-vector
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -43,6 +43,9 @@ format: .venv/.dev  ## lay out the code
 
 sync: .venv/.dev  ## generate the synchronous code from the asynchronous
 	$(BIN)/python tools/unasync.py
+
+bench-acl-recall: .venv/.dev  ## 100,000 chunks: each caller's searches held against a database with only their documents
+	$(BIN)/python -m benchmarks.acl_recall $(ARGS)
 
 bench-exposure: .venv/.dev  ## recall under permissions on 100,000 rows in three layouts
 	$(BIN)/python -m benchmarks.exposure
