@@ -438,3 +438,14 @@ class TestCases:
 
     def test_p24_lone_surrogates_part_words(self):
         assert lexemes("xa\ud800zb") == {"xa", "zb"}
+
+
+@pytest.mark.parametrize("language", ["english", "russian", "simple"])
+@given(
+    words=st.lists(st.text(st.characters(codec="utf-8"), max_size=80) | st.text("abdeginrst", max_size=9), max_size=8)
+)
+def test_words_at_once_are_found_by_the_same_as_one_by_one(language, words):
+    analyser = Analyser(language)
+    assert analyser.lexemes(words) == [analyser.lexeme(word) for word in words]
+    letters = [word for word in words if word.isalpha()]
+    assert analyser.lexemes(letters) == [analyser.lexeme(word) for word in letters]
