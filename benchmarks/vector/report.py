@@ -89,7 +89,7 @@ def _opening(facts: dict[str, Any]) -> str:
         f"Access classes: {classes}. Random: drawn. Clustered: whole clusters around seeds. Owned: the real owners.\n\n"
         f"The route is exact up to {facts['threshold']:,} visible chunks, in a table of more than 125,000 up to a"
         f" number that grows with the root of its size; above it {facts['ann_rows']:,} visible rows are ranked by"
-        f" signs, or {SearchSettings().ann_share:.0%} of what is visible where that is more.\n"
+        f" signs, or {SearchSettings().ann_share:.0%} of the root of visible times all rows where that is more.\n"
     )
 
 

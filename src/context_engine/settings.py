@@ -55,8 +55,8 @@ class SearchSettings(_Section):
     lexical_rank: Literal["bm25", "ts_rank_cd", "ts_rank"] = "bm25"
     ann_rows: int = Field(default=20_000, ge=100)
     """Above `storage.ann_exact_threshold`: visible rows that are ranked, from the lists nearest to the question."""
-    ann_share: float = Field(default=0.08, ge=0, le=1)
-    """The same as a share of all visible rows, where that is more; a twentieth of what is ranked is scored exactly."""
+    ann_share: float = Field(default=0.1, ge=0, le=1)
+    """The same as a share of the root of visible rows times all rows, where that is more: of all, for who sees all."""
     repeated_words: Literal["once", "sqrt", "count"] = "sqrt"
     """What a word counts that a question says n times: once, the square root of n, or n."""
     trgm_max_query_words: int | None = Field(default=16, ge=0)
