@@ -283,7 +283,7 @@ def ann(  # noqa: PLR0913 - what the two routes need
     """Rank by vectors, by the route that suits what is visible."""
     if exact or index is None or ann_is_exact(visibility, chunks, index, settings):
         return ann_exact(visibility, question, embedding, limit)
-    # Who sees a part of the table has their nearest spread over more lists, so the part ranked grows as the share falls.
+    # Who sees a part of the table has their nearest spread over more lists: the part ranked grows as the share falls.
     whole = (chunks * max(chunks, visibility.stored)) ** 0.5
     rows = max(settings.search.ann_rows, round(settings.search.ann_share * whole))
     return ann_ivf(visibility, question, embedding, index, rows, limit)
