@@ -163,8 +163,8 @@ def _write(out: Path, lines: list[Row], seconds: dict[str, float]) -> None:
     built = "".join(f"\nBuilding with {name}: {spent:.0f} s." for name, spent in seconds.items())
     head = (
         "# Other settings of the vector index\n\nEvery caller by the index, also below the threshold. The defaults are"
-        " `search.ann_rows` rows ranked or `search.ann_share` of the root of visible times all, and a twentieth of them scored"
-        " exactly; the questions are others than the benchmark's.\n\n"
+        " `search.ann_rows` rows ranked or `search.ann_share` of the root of visible times all, and a twentieth of"
+        " them scored exactly; the questions are others than the benchmark's.\n\n"
     )
     (out / "explore.md").write_text(head + text + built + "\n")
 
