@@ -118,6 +118,14 @@ class _Page(HTMLParser):
         assert self.open.pop() == tag
 
 
+def test_a_caller_who_was_mistyped_is_no_pass(fill: Fill, tmp_path: Path) -> None:
+    url = fill(make_world(60))
+    result = cli("--as", "no such group", "--fail-under", 0.5, "--json", exits=2, url=url)
+    assert "no row is open to the callers" in result.stderr
+    result = cli("--html", tmp_path / "nowhere" / "page.html", exits=2, url=url)
+    assert "there is no folder" in result.stderr
+
+
 def test_the_page_needs_nothing_else(fill: Fill, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     cli("--samples", 3, "--html", page, "--show-acl", url=fill(make_world(1_500), index=HNSW))

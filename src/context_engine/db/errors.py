@@ -42,6 +42,38 @@ _REFUSED: Final[tuple[tuple[tuple[type[Exception], ...], str, bool], ...]] = (
 """Kinds of errors, what to say, and whether the same call may succeed later."""
 
 
+_NO_SESSION: Final = (
+    ("password authentication failed", "the database refused the user or the password"),
+    ("no password supplied", "the database asks for a password, and the URL has none"),
+    ("no pg_hba.conf entry", "the database lets no such user in from here (pg_hba.conf)"),
+    ('role "', "the database knows no such role, or does not let it log in"),
+    ('database "', "there is no such database on that server, or the role may not connect to it"),
+)
+_NOT_THERE: Final = (
+    ("Connection refused", "nothing listens there"),
+    ("No such file or directory", "there is no such socket"),
+    ("translate host name", "the host is not known"),
+    ("resolve host", "the host is not known"),
+    ("Name or service not known", "the host is not known"),
+)
+"""What the driver says of a connection that failed, which has no SQLSTATE, and what we do."""
+
+
+def refused(error: Exception) -> ConfigError | None:
+    """Return our error where a server answered and will not let us in; None where it may only be away for now."""
+    if isinstance(error, psycopg.ProgrammingError):
+        return ConfigError("that is no PostgreSQL URL: write postgresql://user@host:5432/database")
+    said = str(error)
+    answered = "FATAL" in said or "fe_sendauth" in said
+    found = next((ours for theirs, ours in _NO_SESSION if answered and theirs in said), None)
+    return ConfigError(found) if found else None
+
+
+def why_away(error: Exception) -> str | None:
+    """Say why no server answered, where that is known."""
+    return next((ours for theirs, ours in _NOT_THERE if theirs in str(error)), None)
+
+
 def unreachable(state: str) -> StoreError:
     """Say that there is no connection."""
     return StoreError(

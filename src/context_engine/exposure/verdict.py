@@ -46,6 +46,11 @@ def level_of(figures: Figures) -> Level:
     return "slight" if figures.recall >= _SLIGHT and not figures.short else "gap"
 
 
+def is_measured(report: Report) -> bool:
+    """Whether any caller had a question with an answer to compare with."""
+    return any(pooled(caller, report.method).questions for caller in report.callers)
+
+
 def passes(report: Report, least: float) -> bool:
     """Whether every caller that was measured keeps at least this recall in the way that is judged."""
     measured = [pooled(caller, report.method) for caller in report.callers]

@@ -157,6 +157,8 @@ def load_model(
 
 
 def _session(model: Path) -> Any:
+    # Read as the library loads: later, it has noted the process and the machine in the user's cache already.
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     runtime = load_extra("onnxruntime", "local")
     runtime.disable_telemetry_events()
     options = runtime.SessionOptions()

@@ -6,13 +6,13 @@ from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, LiteralString
 
-from psycopg import AsyncConnection, AsyncCursor, sql
+from psycopg import AsyncConnection, AsyncCursor, OperationalError, ProgrammingError, sql
 from psycopg.errors import FeatureNotSupported, InsufficientPrivilege, InvalidSchemaName, UndefinedFile
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from context_engine.db import copy_format
-from context_engine.db.errors import translated, unreachable
+from context_engine.db.errors import refused, translated, unreachable, why_away
 from context_engine.errors import ConfigError
 from context_engine.retrieval.compose import Statement
 from context_engine.settings import StorageSettings
@@ -146,6 +146,7 @@ class AsyncStore:
         self._schema = sql.Identifier(settings.schema_name)
         self._vector_schema = sql.Identifier("public")
         self._rendered: dict[str, bytes] = {}
+        self._url = url
         self._pool = AsyncConnectionPool(
             url,
             min_size=1,
@@ -162,15 +163,28 @@ class AsyncStore:
     async def open(self) -> None:
         """Open the pool and make sure that a connection can be had."""
         with translated():
+            why = await self._try()
             await self._pool.open()
             try:
                 await self._pool.wait(self.settings.connect_timeout_s)
             except PoolTimeout as error:
                 await self._pool.close()
-                raise unreachable("no connection in storage.connect_timeout_s") from error
+                raise unreachable(why or "no connection in storage.connect_timeout_s") from error
             except BaseException:
                 await self._pool.close()
                 raise
+
+    async def _try(self) -> str | None:
+        """Connect once, for the reason where that fails: the pool goes on trying, and keeps it to itself."""
+        try:
+            timeout = max(2, round(self.settings.connect_timeout_s))
+            connection = await AsyncConnection.connect(self._url, autocommit=True, connect_timeout=timeout)
+        except (OperationalError, ProgrammingError) as error:
+            if never := refused(error):
+                raise never from error
+            return why_away(error)
+        await connection.close()
+        return None
 
     async def close(self) -> None:
         """Close every connection."""

@@ -7,13 +7,13 @@ from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from typing import Any, LiteralString
 
-from psycopg import Connection, Cursor, sql
+from psycopg import Connection, Cursor, OperationalError, ProgrammingError, sql
 from psycopg.errors import FeatureNotSupported, InsufficientPrivilege, InvalidSchemaName, UndefinedFile
 from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from context_engine.db import copy_format
-from context_engine.db.errors import translated, unreachable
+from context_engine.db.errors import refused, translated, unreachable, why_away
 from context_engine.errors import ConfigError
 from context_engine.retrieval.compose import Statement
 from context_engine.settings import StorageSettings
@@ -147,6 +147,7 @@ class Store:
         self._schema = sql.Identifier(settings.schema_name)
         self._vector_schema = sql.Identifier("public")
         self._rendered: dict[str, bytes] = {}
+        self._url = url
         self._pool = ConnectionPool(
             url,
             min_size=1,
@@ -163,15 +164,28 @@ class Store:
     def open(self) -> None:
         """Open the pool and make sure that a connection can be had."""
         with translated():
+            why = self._try()
             self._pool.open()
             try:
                 self._pool.wait(self.settings.connect_timeout_s)
             except PoolTimeout as error:
                 self._pool.close()
-                raise unreachable("no connection in storage.connect_timeout_s") from error
+                raise unreachable(why or "no connection in storage.connect_timeout_s") from error
             except BaseException:
                 self._pool.close()
                 raise
+
+    def _try(self) -> str | None:
+        """Connect once, for the reason where that fails: the pool goes on trying, and keeps it to itself."""
+        try:
+            timeout = max(2, round(self.settings.connect_timeout_s))
+            connection = Connection.connect(self._url, autocommit=True, connect_timeout=timeout)
+        except (OperationalError, ProgrammingError) as error:
+            if never := refused(error):
+                raise never from error
+            return why_away(error)
+        connection.close()
+        return None
 
     def close(self) -> None:
         """Close every connection."""

@@ -90,6 +90,8 @@ def export_audit(  # noqa: PLR0913 (an option is an argument)
     wanted = _wanted(as_, trusted, action, document, query, since, until)
     if target != "-" and Path(target).exists():
         raise typer.BadParameter(f"{target} is there already: choose another file")
+    if target != "-" and not Path(target).parent.is_dir():
+        raise typer.BadParameter(f"there is no folder {Path(target).parent}")
     with options.session_of(context).engine() as engine:
         lines = _lines(engine, wanted)
         if target == "-":

@@ -15,7 +15,7 @@ from context_engine.exposure.as_json import as_json
 from context_engine.exposure.model import Metric, Report
 from context_engine.exposure.page import page
 from context_engine.exposure.target import Wanted
-from context_engine.exposure.verdict import passes
+from context_engine.exposure.verdict import is_measured, passes
 from context_engine.surfaces.cli import options
 from context_engine.surfaces.cli.exposure_report import show
 from context_engine.surfaces.cli.output import err, print_json, say
@@ -95,6 +95,8 @@ def check_acl_exposure(  # noqa: PLR0913 (an option is an argument)
 
     Exit status: 0 measured, 1 a caller is below --fail-under, 2 it could not be measured, 130 interrupted.
     """
+    if html and not html.parent.is_dir():
+        raise typer.BadParameter(f"--html: there is no folder {html.parent}")
     wanted = Wanted(table, embedding_column, acl_column, distance, collection)
     given = (*([tuple(holding)] if holding else []), *(_callers(callers) if callers else ()))
     questions = _questions(queries) if queries else ()
@@ -113,8 +115,16 @@ def check_acl_exposure(  # noqa: PLR0913 (an option is an argument)
             say(f"the page with plots is in {html}")
         if not passed:
             say(f"failed: a caller has recall below {fail_under} ({report.methods[report.method]})", "red")
+    _end(report, passed, bool(given) or fail_under is not None)
+
+
+def _end(report: Report, passed: bool, asked: bool) -> None:
+    """End with the status that tells a script how it went."""
     if not passed:
         raise typer.Exit(1)
+    if asked and not is_measured(report):
+        say("not measured: no row is open to the callers that were asked for", "red", err)
+        raise typer.Exit(2)
 
 
 def _run(session: options.Session, database_url: str | None, request: Request) -> Report:
