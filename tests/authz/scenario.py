@@ -85,7 +85,7 @@ class Scenario:
         facts = {"queries": ["'report'", "'zephyr'"], "match": "'report'", "unwanted": None}
         for name, params in (
             ("read/hydrate", wanted),
-            ("legs/visible_words", {}),
+            ("legs/visible_words", {"shortest": 3, "longest": 9, "guessed": ["zephyr"], "start": "ker"}),
             *(("read/sample", {"start": key}) for key in keys),
             *(("read/chunk_facts", {"document_id": key, **facts}) for key in keys),
             ("legs/visible_completions", {"start": "ker", "beginning": "'ker':*", "most": 4}),

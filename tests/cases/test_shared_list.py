@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from context_engine import Document, Engine
+from context_engine.db._sync.store import Transaction
 from context_engine.engine._sync import search
 from context_engine.retrieval import fusion, legs
+from context_engine.retrieval.compose import Statement
 
 WORDS = (
     "report reports kernel kernels budget server servers sever travel travels laser lasers compile compiled compiler "
@@ -89,14 +91,47 @@ def test_the_fuzzy_leg_is_the_same_beside_the_lexical(
     assert sum(map(bool, narrowed)) > 20
 
 
-def test_words_in_one_dimension_are_asked_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    def route(weights: dict[str, float]) -> legs.Route:
-        return legs.Route("words", True, legs.Statement(""), weights=weights)
+def route(weights: dict[str, float]) -> legs.Route:
+    return legs.Route("words", True, legs.Statement(""), weights=weights)
 
-    assert legs.changed_words(route({"a": 1.0}), route({"a": 1.0, "b": 2.0})) == ["b"]
-    assert legs.changed_words(route({"a": 1.0}), route({"a": 1.5, "b": 2.0})) == ["a", "b"]
-    assert legs.changed_words(route({"a": 1.0}), route({"a": 1.0})) == []
-    assert legs.changed_words(route({"a": 2.0}), route({"a": 1.0, "b": 2.0})) is None
-    assert legs.changed_words(legs.Route("bm25", True, legs.Statement("")), route({"a": 1.0})) is None
+
+def changed(lexical: legs.Route, fuzzy: dict[str, float], count: int = 1) -> list[str] | None:
+    return legs.changed_words(lexical, route(fuzzy), dict.fromkeys(fuzzy, count), 10)
+
+
+def test_words_that_count_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert changed(route({"a": 1.0}), {"a": 1.0, "b": 2.0}) == ["b"]
+    assert changed(route({"a": 1.0}), {"a": 1.5, "b": 2.0}) == ["a", "b"]
+    assert changed(route({"a": 1.0}), {"a": 1.0}) == []
+    assert changed(route({"a": 2.0}), {"a": 1.0, "b": 2.0}) is None
+    assert changed(legs.Route("bm25", True, legs.Statement("")), {"a": 1.0}) is None
+    # Held by so many chunks that the fuzzy leg's own way, which leaves common words to rare ones, reads fewer.
+    assert changed(route({"a": 1.0}), {"a": 1.0, "b": 2.0}, 150) == ["b"]
+    assert changed(route({"a": 1.0}), {"a": 1.0, "b": 2.0}, 151) is None
+    # Two words in one dimension: each counts what the other does.
     monkeypatch.setattr(legs, "dimension", lambda _: 7)
-    assert legs.changed_words(route({"a": 1.0}), route({"a": 1.0, "b": 2.0})) is None
+    assert changed(route({"a": 1.0}), {"a": 1.0, "b": 2.0}) is None
+
+
+@pytest.mark.parametrize("broken", [["'report'"], ["'report'", "'kernel'"]])
+def test_a_leg_that_failed_ranks_nothing(
+    broken: list[str], new_engine: NewEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lexical leg fails, and with it the fuzzy leg asked in full; what its narrow form had found is dropped."""
+    engine = new_engine()
+    texts = ["report budget", "report kernel", "laser kernel"]
+    engine.ingest([Document(text=text, external_id=text, acl=["a"]) for text in texts])
+    run = Transaction.run
+
+    def failing(self: Transaction, *statements: Statement, **options: Any) -> Any:
+        parts = [
+            Statement("SELECT 1 / 0") if any(word in str(one.params.get("match")) for word in broken) else one
+            for one in statements
+        ]
+        return run(self, *parts, **options)
+
+    monkeypatch.setattr(Transaction, "run", failing)
+    result = engine.search("report kernle", principals=["a"])
+    assert {leg for leg, report in result.report.legs.items() if report.error} == {"fts", "trgm"}
+    assert result.report.degraded and result.hits
+    assert all(set(hit.legs) == {"ann"} for hit in result.hits)

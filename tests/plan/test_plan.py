@@ -73,7 +73,7 @@ STATEMENTS: dict[str, Callable[[Visibility], Statement]] = {
     "legs/document_frequency": lambda seen: legs.document_frequency(replace(seen, chunks=10_000), QUESTION.terms),
     "legs/document_frequency_tally": _tally,
     "legs/document_frequency_few": lambda seen: legs.document_frequency(replace(seen, chunks=10), QUESTION.terms),
-    "legs/visible_words": legs.visible_words,
+    "legs/visible_words": lambda seen: legs.visible_words(seen, ["kernel"], ["kern"], "kern"),
     "legs/visible_completions": lambda seen: legs.completions(seen, "kern"),
     "legs/fts_bm25": lambda seen: _fts(seen, "bm25"),
     "legs/fts_ts_rank_cd": lambda seen: _fts(seen, "ts_rank_cd"),

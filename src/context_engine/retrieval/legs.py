@@ -186,9 +186,19 @@ def all_words_are_read(chunks: int) -> bool:
     return chunks <= FEW_CHUNKS
 
 
-def visible_words(visibility: Visibility) -> Statement:
-    """List every visible word and how many visible chunks hold it."""
-    return compose("legs/visible_words", visibility)
+def visible_words(visibility: Visibility, words: Sequence[str], guessed: Iterable[str], start: str | None) -> Statement:
+    """List visible words that may be other spellings of `words`, were guessed, or begin with `start`.
+
+    With each comes how many visible chunks hold it.
+    """
+    reach = [(len(word), max_edits(len(word))) for word in words] or [(0, 0)]
+    params = {
+        "shortest": min(length - edits for length, edits in reach),
+        "longest": max(length + edits for length, edits in reach),
+        "guessed": sorted(guessed),
+        "start": start,
+    }
+    return compose("legs/visible_words", visibility, params)
 
 
 def spelling_candidates(words: Sequence[str]) -> list[Statement]:
@@ -234,8 +244,10 @@ def trgm(
     return _any_word(name, visibility, weights, frequencies, question.excluded, settings, limit)
 
 
-def changed_words(lexical: Route, fuzzy: Route) -> list[str] | None:
-    """List the words that count more in the fuzzy leg than in the lexical; None where lists cannot be compared.
+def changed_words(lexical: Route, fuzzy: Route, frequencies: Mapping[str, int], limit: int) -> list[str] | None:
+    """List the words that count more in the fuzzy leg than in the lexical.
+
+    None where lists cannot be compared, or where so many chunks hold one that the fuzzy leg's own way is the shorter.
 
     A chunk that holds none of them has the same score in both legs, and whatever is ranked before it in the lexical leg
     is so in the fuzzy leg. So the best of the fuzzy leg are among the lexical leg's best and the chunks that hold one.
@@ -245,7 +257,8 @@ def changed_words(lexical: Route, fuzzy: Route) -> list[str] | None:
     alone = len({dimension(word) for word in fuzzy.weights}) == len(fuzzy.weights)
     if not alone or any(fuzzy.weights.get(word, 0.0) < weight for word, weight in lexical.weights.items()):
         return None
-    return [word for word, weight in fuzzy.weights.items() if weight != lexical.weights.get(word)]
+    changed = [word for word, weight in fuzzy.weights.items() if weight != lexical.weights.get(word)]
+    return changed if sum(frequencies[word] for word in changed) <= _WORTH_A_PROBE * limit else None
 
 
 def holding(visibility: Visibility, question: Question, fuzzy: Route, words: Sequence[str], limit: int) -> Route:

@@ -64,7 +64,6 @@ class _Run:
     chunks: int = 0
     weights: dict[LegName, float] = field(default_factory=dict[LegName, float])
     rarity: float = 1.0
-    held: dict[str, int] | None = None
     lookup: bool = False
 
     def take(self, leg: LegName, route: Route, rows: Sequence[Row]) -> None:
@@ -136,21 +135,15 @@ class Searcher:
         terms = request.question.terms
         wanted = bool(terms) and (request.wants("fts") or request.wants("trgm"))
         statements: list[Statement] = []
-        read_all = request.wants("trgm") and legs.all_words_are_read(visibility.chunks)
         if wanted and visibility.chunks:
-            counting = legs.visible_words(visibility) if read_all else legs.document_frequency(visibility, terms)
-            statements.append(counting)
+            statements.append(legs.document_frequency(visibility, terms))
         if visibility.scope.narrowed_by_document and visibility.chunks:
             statements.append(compose("read/count", visibility))
         answers = transaction.run(*statements) if statements else []
         if visibility.scope.narrowed_by_document and visibility.chunks:
             [(_, run.chunks)] = answers.pop()
         _lap(run, "statistics", mark)
-        counted: dict[str, int] = {}
-        if answers and read_all:
-            counted = run.held = {word: count for word, count in answers[0]}
-        elif answers:
-            counted = {terms[place]: count for place, count in answers[0]}
+        counted: dict[str, int] = {terms[place]: count for place, count in answers[0]} if answers else {}
         return {term: counted.get(term, 0) for term in terms}
 
     def _legs(
@@ -187,7 +180,7 @@ class Searcher:
                 fuzzy = self._trgm(transaction, request, visibility, run, frequencies)
             except StoreError as error:  # a failed look-up of spellings is the fuzzy leg's own
                 run.note("trgm", "failed", str(error))
-        self._ask_all(transaction, request, visibility, run, routes, fuzzy, apart)
+        self._ask_all(transaction, request, visibility, run, routes, fuzzy, frequencies, apart)
         self._complete_ann(transaction, request, visibility, run, limit)
         for leg, weight in request.weights.items():
             if leg not in run.reports:
@@ -220,7 +213,7 @@ class Searcher:
     ) -> Route | None:
         question = request.question
         limit = self._settings.search.limit("trgm", request.top_k)
-        found = self._speller.respell(transaction, visibility, question, run.chunks, frequencies, run.held)
+        found = self._speller.respell(transaction, visibility, question, run.chunks, frequencies)
         run.lookup = bool(found.weights) and is_lookup(question, frequencies, found.joined)
         return legs.trgm(visibility, question, found.weights, frequencies, self._settings, limit)
 
@@ -232,15 +225,16 @@ class Searcher:
         run: _Run,
         routes: Mapping[LegName, Route],
         fuzzy: Route | None,
+        frequencies: Mapping[str, int],
         apart: bool,
     ) -> None:
         """Run the legs; of the fuzzy one, where that is enough, only what it does not share with the lexical."""
         lexical = routes.get("fts")
-        changed = legs.changed_words(lexical, fuzzy) if lexical and fuzzy else None
+        limit = self._settings.search.limit("trgm", request.top_k)
+        changed = legs.changed_words(lexical, fuzzy, frequencies, limit) if lexical and fuzzy else None
         if fuzzy is None or changed is None:
             self._ask(transaction, {**routes, **({"trgm": fuzzy} if fuzzy else {})}, run, apart)
             return
-        limit = self._settings.search.limit("trgm", request.top_k)
         more = legs.holding(visibility, request.question, fuzzy, changed, limit)
         self._ask(transaction, {**routes, **({"trgm": more} if changed else {})}, run, apart)
         if "fts" not in run.lists:
@@ -271,6 +265,7 @@ class Searcher:
                 instead = route.follow(rows) if route.follow else None
                 run.take(leg, route, (transaction.attempt(instead))[0] if instead else rows)
             except StoreError as error:
+                run.lists.pop(leg, None)
                 run.note(leg, "failed", str(error))
 
     def _fuse(self, request: SearchRequest, run: _Run) -> list[Fused]:

@@ -1,7 +1,7 @@
 # Generated from engine/_async/spelling.py by tools/unasync.py: change that file instead.
 """The fuzzy leg's own look-ups: what the words of a question may stand for, and which of it visible chunks hold."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from context_engine.db._sync.store import Row, Transaction
@@ -41,17 +41,13 @@ class Speller:
         question: Question,
         chunks: int,
         frequencies: dict[str, int],
-        held: Mapping[str, int] | None,
     ) -> Respelled:
-        """Weigh the question's words and what they may stand for; adds to `frequencies` what it counts.
-
-        `held` has every visible word and how many chunks hold it, where that is known.
-        """
+        """Weigh the question's words and what they may stand for; adds to `frequencies` what it counts."""
         settings = self.settings
         words = words_to_expand(question.terms, frequencies, settings.trgm_expand_below, settings.trgm_max_query_words)
         guesses = guess(question, words, frequencies, self.analyser) if chunks else Guesses()
         if legs.all_words_are_read(chunks):
-            near, completed = self._among_all(transaction, visibility, words, guesses, frequencies, held)
+            near, completed = self._among_all(transaction, visibility, words, guesses, frequencies)
         else:
             near, completed = self._in_lexicon(transaction, visibility, words, guesses, frequencies)
         chosen = choose_spellings(near, frequencies, settings.trgm_max_expansions)
@@ -65,17 +61,14 @@ class Speller:
         words: Sequence[str],
         guesses: Guesses,
         frequencies: dict[str, int],
-        held: Mapping[str, int] | None,
     ) -> tuple[list[Spelling], dict[str, int]]:
-        """Look among all visible words; at most one round trip."""
-        guessed = guesses.words()
-        if held is None:
-            if not words and not guessed and guesses.start is None:
-                return [], {}
-            [rows] = transaction.attempt(legs.visible_words(visibility))
-            held = dict(rows)
+        """Look among the visible words; at most one round trip."""
+        guessed, start = guesses.words(), guesses.start
+        if not words and not guessed and start is None:
+            return [], {}
+        [rows] = transaction.attempt(legs.visible_words(visibility, words, guessed, start))
+        held: dict[str, int] = dict(rows)
         near = near_spellings(words, [(None, word) for word in held])
-        start = guesses.start
         completed = {} if start is None else {word: count for word, count in held.items() if word.startswith(start)}
         wanted = guessed | {spelling.word for spelling in near} | set(completed)
         frequencies |= {word: held[word] for word in wanted if word in held}

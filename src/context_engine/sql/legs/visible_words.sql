@@ -1,5 +1,9 @@
--- Every visible word, with the number of visible chunks that hold it: for a caller who sees few chunks.
+-- Visible words of these lengths, some named ones and those that begin so, with the number of visible chunks that hold
+-- each: for a caller who sees few chunks.
 SELECT word.lexeme, count(*)
 FROM visible_chunk
 CROSS JOIN unnest(visible_chunk.lexemes) AS word
+WHERE length(word.lexeme) BETWEEN %(shortest)s AND %(longest)s
+    OR word.lexeme = ANY (%(guessed)s::text[])
+    OR starts_with(word.lexeme, %(start)s)
 GROUP BY word.lexeme
