@@ -16,7 +16,7 @@ from context_engine import ACL, PUBLIC, Document, Engine, NotFound
 from context_engine.db._sync import store
 from context_engine.db._sync.store import Transaction
 from context_engine.model import document_id
-from context_engine.testing import Oracle, oracle
+from context_engine.testing import Oracle
 
 from .world import EMBEDDER, Question, settings
 
@@ -39,7 +39,6 @@ class CachingOracle(Oracle):
         if key not in self._kept:
             if len(self._kept) > 2_000:  # what the checker keeps is not to look like a leak of the engine's
                 self._kept.clear()
-                oracle._spellings.cache_clear()
             self._kept[key] = super()._read(document)
         return self._kept[key]
 

@@ -31,7 +31,7 @@ _RESCORED_SHARE: Final = 0.05
 """Rows that are scored exactly: at least so many, so many for each row wanted, and that share of what signs ranked."""
 _MEASURED_DIM: Final = 384
 """Signs of fewer dimensions say less: the share grows as the dimension shrinks."""
-_MEASURED_UP_TO: Final = 125_000
+_MEASURED_UP_TO: Final = 240_000
 """The size of a table, in chunks, up to which `ann_exact_threshold` stands as it is."""
 _FEW_TO_READ: Final = 1_500
 """Up to this many visible chunks, each is read once to count terms; above, the index is asked for each term."""

@@ -23,7 +23,7 @@ def seen(chunks: int, stored: float, untallied: int = 0) -> Visibility:
 
 
 @pytest.mark.parametrize(
-    ("stored", "most"), [(0, 50_000), (100_000, 50_000), (125_000, 50_000), (500_000, 100_000), (1_000_000, 141_421)]
+    ("stored", "most"), [(0, 50_000), (100_000, 50_000), (240_000, 50_000), (540_000, 75_000), (1_000_000, 102_062)]
 )
 def test_the_exact_route_reaches_further_in_a_large_table(stored: int, most: int) -> None:
     settings = Settings()
