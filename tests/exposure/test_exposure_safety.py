@@ -28,7 +28,11 @@ from context_engine.exposure.budget import fit, rows_of_a_question
 
 Fill = Callable[..., str]
 HNSW = "hnsw (embedding vector_cosine_ops)"
-MAIN = "from context_engine.surfaces.cli.app import main; main()"
+MAIN = (
+    "import signal; from context_engine.surfaces.cli.app import main\n"
+    "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a run in the background starts with it ignored
+    "main()"
+)
 OURS = "context-engine check-acl-exposure"
 LOCKS = """
 SELECT locktype, mode, backend_xid IS NULL FROM pg_locks JOIN pg_stat_activity USING (pid)
