@@ -24,7 +24,7 @@ from rapidfuzz.distance import OSA
 
 from context_engine.settings import AnalyserSettings, SearchSettings
 from context_engine.testing import words
-from context_engine.testing.guesses import Guesser, _slips
+from context_engine.testing.guesses import Guesser
 from context_engine.text.analyse import Analyser
 from context_engine.text.clean import clean_text
 
@@ -152,19 +152,12 @@ class _Guesser(Guesser):
         super().__init__(reading, view.held, everything, view.oracle.analyser, view.oracle.search)
         self._view = view
 
-    def _spellings(self, term: str, least: float) -> dict[str, float]:
-        near = {
+    def _alike(self, term: str, least: float) -> dict[str, float]:
+        return {
             word: similarity
             for similarity, trigrams, word in self._view.oracle.neighbours.of(term)
             if trigrams >= least and self._held.get(word)
         }
-        surface = self._reading.surfaces.get(term, "")
-        for word in _slips(surface) if len(surface) >= 5 and surface.isalpha() else ():
-            stem = self._stem(word)
-            if stem not in (word, term) and self._held.get(stem):
-                near[stem] = max(near.get(stem, 0.0), 1 - 1 / max(len(word), len(surface)))
-        best = sorted(near, key=lambda word: (-near[word], word))[: self._settings.trgm_max_expansions]
-        return {word: near[word] for word in best}
 
     def _begun(self, own: Mapping[str, float]) -> Iterator[tuple[str, float]]:
         start = self._reading.whole[0].surface if len(self._reading.whole) == 1 else ""

@@ -95,8 +95,11 @@ class Guesser:
         parts = parts.difference(word.joined) or parts
         return any(part in self._reading.terms and not self._held.get(part) for part in parts)
 
+    def _alike(self, term: str, least: float) -> dict[str, float]:
+        return {word: similarity for similarity, word in other_spellings(term, self._held, least)}
+
     def _spellings(self, term: str, least: float) -> dict[str, float]:
-        near = {word: similarity for similarity, word in other_spellings(term, self._held, least)}
+        near = self._alike(term, least)
         surface = self._reading.surfaces.get(term, "")
         for word in _slips(surface) if len(surface) >= 5 and surface.isalpha() else ():
             stem = self._stem(word)

@@ -234,8 +234,10 @@ class AsyncSearcher:
         if fuzzy is None or changed is None:
             await self._ask(transaction, {**routes, **({"trgm": fuzzy} if fuzzy else {})}, run, apart)
             return
-        more = legs.holding(visibility, request.question, fuzzy, changed, limit)
-        await self._ask(transaction, {**routes, **({"trgm": more} if changed else {})}, run, apart)
+        more: dict[LegName, Route] = {}
+        if changed:
+            more["trgm"] = legs.holding(visibility, request.question, fuzzy, changed, limit)
+        await self._ask(transaction, {**routes, **more}, run, apart)
         if "fts" not in run.lists:
             await self._ask(transaction, {"trgm": fuzzy}, run, apart)
         elif not changed or "trgm" in run.lists:

@@ -235,8 +235,10 @@ class Searcher:
         if fuzzy is None or changed is None:
             self._ask(transaction, {**routes, **({"trgm": fuzzy} if fuzzy else {})}, run, apart)
             return
-        more = legs.holding(visibility, request.question, fuzzy, changed, limit)
-        self._ask(transaction, {**routes, **({"trgm": more} if changed else {})}, run, apart)
+        more: dict[LegName, Route] = {}
+        if changed:
+            more["trgm"] = legs.holding(visibility, request.question, fuzzy, changed, limit)
+        self._ask(transaction, {**routes, **more}, run, apart)
         if "fts" not in run.lists:
             self._ask(transaction, {"trgm": fuzzy}, run, apart)
         elif not changed or "trgm" in run.lists:
