@@ -23,6 +23,7 @@ from case_support import (
     only,
     wait_for,
 )
+from psycopg import sql
 
 from context_engine import ACL, PUBLIC, TRUSTED, Count, Document, Engine, IngestReport, NotFound, Policy
 from context_engine.db._sync.store import Transaction
@@ -92,6 +93,27 @@ def test_p47_eight_writers_in_opposite_orders(engines: int, new_engine: NewEngin
     assert not made[0].ingest(last).failed
     check_counts(made[0], database_url)
     assert made[0].count(principals=[]) == Count(50, 100)
+
+
+def test_p47_the_same_new_document_from_four_writers_at_one_moment(new_engine: NewEngine, database_url: str) -> None:
+    """One of them makes it and the others find it made, whichever of its unique keys they meet first."""
+    new_engine(database_url).set_policy("team", ["ada"])
+    acl_id = one(database_url, "SELECT id FROM context_engine.acl WHERE policy = 'team'")
+    claim = sql.SQL(load("write/claim_documents")).format(schema=sql.Identifier("context_engine")).as_string(None)
+    rounds = 500
+    barrier = threading.Barrier(4)
+
+    def write() -> int:
+        made = 0
+        with psycopg.connect(database_url, autocommit=True) as connection:
+            for number in range(rounds):
+                barrier.wait(30)
+                columns = {"ids": [number], "acl_ids": [acl_id], "sources": [""], "external_ids": [str(number)]}
+                rest = {"names": [""], "metadata": ["{}"], "content_hashes": [b""]}
+                made += len(connection.execute(claim, columns | rest).fetchall())
+        return made
+
+    assert sum(at_once(write, write, write, write)) == rounds
 
 
 def test_p47_writers_and_the_index_being_built(new_engine: NewEngine, database_url: str) -> None:

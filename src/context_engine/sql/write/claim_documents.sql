@@ -5,5 +5,6 @@ FROM unnest(
     %(metadata)s::jsonb[], %(content_hashes)s::bytea[]
 ) AS given (id, acl_id, source, external_id, name, metadata, content_hash)
 ORDER BY id
-ON CONFLICT (id) DO NOTHING
+-- No key named: with (id) alone, another's row of this moment could still break (id, acl_id), which is as unique.
+ON CONFLICT DO NOTHING
 RETURNING id
