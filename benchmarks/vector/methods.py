@@ -92,10 +92,10 @@ class Ours:
         visibility = Visibility(scope, caller.literal, caller.visible, caller.visible, 0, stored=self.stored)
         with self.store.read() as transaction:
             route = self._route(visibility, embedding)
-            [rows] = transaction.run(route.statement, commit=True)
+            [rows] = transaction.run(route.statement)
             if len(rows) < min(LIMIT, caller.visible):  # as the engine does
                 route = legs.ann_exact(visibility, QUESTION, embedding, LIMIT)
-                [rows] = transaction.run(route.statement, commit=True)
+                [rows] = transaction.run(route.statement)
         return Answer(_ids(rows), _since(started), route.name)
 
     def _route(self, visibility: Visibility, embedding: str) -> Route:

@@ -139,8 +139,8 @@ def test_no_fault_of_the_engine_shows_a_hidden_row(
 def test_a_wrong_list_of_access_classes_shows_nothing(
     new_engine: NewEngine, hardened: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def everything(self: Transaction, *statements: Statement, commit: bool = False) -> list[list[Any]]:
-        return run(self, *(_with_every_class(statement) for statement in statements), commit=commit)
+    def everything(self: Transaction, *statements: Statement) -> list[list[Any]]:
+        return run(self, *(_with_every_class(statement) for statement in statements))
 
     run = Transaction.run
     monkeypatch.setattr(Transaction, "run", everything)

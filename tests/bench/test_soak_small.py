@@ -97,11 +97,11 @@ def test_a_wrong_list_of_classes_is_seen(
 ) -> None:
     run = Transaction.run
 
-    def bent(self: Transaction, *statements: Statement, commit: bool = False) -> list[list[Any]]:
+    def bent(self: Transaction, *statements: Statement) -> list[list[Any]]:
         for statement in statements:
             if statement.params.get("visible_acls") is not None:
                 statement.params["visible_acls"] = FAULTS[fault](statement.params["visible_acls"])
-        return run(self, *statements, commit=commit)
+        return run(self, *statements)
 
     monkeypatch.setattr(Transaction, "run", bent)
     engine, snapshots = asked

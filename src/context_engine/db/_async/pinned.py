@@ -31,10 +31,6 @@ class _Step(AsyncTransaction):
         super().__init__(store, connection, "SELECT")
         self._begun = True
 
-    async def run(self, *statements: Statement, commit: bool = False) -> list[list[Row]]:
-        """Run statements in one round trip; `commit` is left to the whole."""
-        return await super().run(*statements)
-
 
 class AsyncPinnedStore(AsyncStore):
     """A store on one open transaction; what would be a transaction elsewhere is a savepoint here."""

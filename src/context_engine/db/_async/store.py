@@ -48,13 +48,8 @@ class AsyncTransaction:
             values = (*self._store.session_values, _PLANS.get(self._begin, CUSTOM_PLANS))
             await self._connection.execute(PREPARE, values)
 
-    async def run(self, *statements: Statement, commit: bool = False) -> list[list[Row]]:
-        """Run statements in one round trip, each with its own settings; returns the rows of each.
-
-        Args:
-            statements: what to run, in this order.
-            commit: end the transaction in the same round trip.
-        """
+    async def run(self, *statements: Statement) -> list[list[Row]]:
+        """Run statements in one round trip, each with its own settings; returns the rows of each."""
         cursors: list[AsyncCursor[TupleRow]] = []
         async with self._connection.pipeline():
             await self._open()
@@ -66,9 +61,6 @@ class AsyncTransaction:
                 for name in statement.settings:
                     reset = sql.SQL("SET LOCAL {} TO DEFAULT").format(sql.Identifier(*name.split(".")))
                     await self._connection.execute(reset)
-            if commit:
-                await self._connection.execute("COMMIT")
-        self._begun = not commit
         return [await cursor.fetchall() if cursor.description else [] for cursor in cursors]
 
     async def binary(self, statement: Statement) -> list[Row]:
@@ -123,7 +115,11 @@ class AsyncTransaction:
             await copy.write(copy_format.TRAILER)
 
     async def commit(self) -> None:
-        """Commit; deferred constraints are checked here."""
+        """Commit; deferred constraints are checked here.
+
+        In a round trip of its own: the driver ends a pipeline with a Flush, and for one that comes after the
+        transaction's end PgBouncer takes a server connection and holds it until this client's next transaction.
+        """
         if self._begun:
             self._begun = False
             await self._connection.execute("COMMIT")

@@ -32,10 +32,6 @@ class _Step(Transaction):
         super().__init__(store, connection, "SELECT")
         self._begun = True
 
-    def run(self, *statements: Statement, commit: bool = False) -> list[list[Row]]:
-        """Run statements in one round trip; `commit` is left to the whole."""
-        return super().run(*statements)
-
 
 class PinnedStore(Store):
     """A store on one open transaction; what would be a transaction elsewhere is a savepoint here."""

@@ -49,13 +49,8 @@ class Transaction:
             values = (*self._store.session_values, _PLANS.get(self._begin, CUSTOM_PLANS))
             self._connection.execute(PREPARE, values)
 
-    def run(self, *statements: Statement, commit: bool = False) -> list[list[Row]]:
-        """Run statements in one round trip, each with its own settings; returns the rows of each.
-
-        Args:
-            statements: what to run, in this order.
-            commit: end the transaction in the same round trip.
-        """
+    def run(self, *statements: Statement) -> list[list[Row]]:
+        """Run statements in one round trip, each with its own settings; returns the rows of each."""
         cursors: list[Cursor[TupleRow]] = []
         with self._connection.pipeline():
             self._open()
@@ -67,9 +62,6 @@ class Transaction:
                 for name in statement.settings:
                     reset = sql.SQL("SET LOCAL {} TO DEFAULT").format(sql.Identifier(*name.split(".")))
                     self._connection.execute(reset)
-            if commit:
-                self._connection.execute("COMMIT")
-        self._begun = not commit
         return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
 
     def binary(self, statement: Statement) -> list[Row]:
@@ -124,7 +116,11 @@ class Transaction:
             copy.write(copy_format.TRAILER)
 
     def commit(self) -> None:
-        """Commit; deferred constraints are checked here."""
+        """Commit; deferred constraints are checked here.
+
+        In a round trip of its own: the driver ends a pipeline with a Flush, and for one that comes after the
+        transaction's end PgBouncer takes a server connection and holds it until this client's next transaction.
+        """
         if self._begun:
             self._begun = False
             self._connection.execute("COMMIT")

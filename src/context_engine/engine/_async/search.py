@@ -291,7 +291,7 @@ class AsyncSearcher:
             "document_ids": [hit.document_id for hit in fused],
             "chunk_ids": [hit.chunk_id for hit in fused],
         }
-        [rows] = await transaction.run(compose("read/hydrate", visibility, params), commit=True)
+        [rows] = await transaction.run(compose("read/hydrate", visibility, params))
         return rows
 
 

@@ -290,7 +290,7 @@ class Searcher:
             "document_ids": [hit.document_id for hit in fused],
             "chunk_ids": [hit.chunk_id for hit in fused],
         }
-        [rows] = transaction.run(compose("read/hydrate", visibility, params), commit=True)
+        [rows] = transaction.run(compose("read/hydrate", visibility, params))
         return rows
 
 
