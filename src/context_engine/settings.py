@@ -19,7 +19,7 @@ from pydantic_settings import (
 )
 
 from context_engine.errors import ConfigError
-from context_engine.names import TEXT_LEGS, LegName
+from context_engine.names import TEXT_LEGS, LegName, VectorType
 
 DEFAULT_WEIGHTS: Final[dict[LegName, float]] = {"fts": 0.75, "trgm": 0.75, "ann": 1.0, "graph": 1.0}
 
@@ -36,6 +36,8 @@ class StorageSettings(_Section):
     schema_name: str = Field(default="context_engine", pattern=r"^[a-z_][a-z0-9_]{0,62}$")
     ann_exact_threshold: int = Field(default=50_000, ge=0)
     """The vector leg is exact for a caller who sees at most this many chunks."""
+    vector_type: VectorType = "halfvec"
+    """Two bytes a dimension and at most 4,000, or four and at most 2,000; set when a database is first filled."""
     pool_size: int = Field(default=4, ge=1, le=1000)
     statement_timeout_s: float = Field(default=30.0, gt=0)
     connect_timeout_s: float = Field(default=10.0, gt=0)

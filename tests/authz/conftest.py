@@ -15,16 +15,17 @@ from promise import COUNTS, Database
 from psycopg import sql
 
 from context_engine.db.embedded import EmbeddedServer
+from context_engine.names import VectorType
 
 _numbers = itertools.count()
 
 
 @pytest.fixture(scope="module")
-def new_promise_database(server: EmbeddedServer, template: str) -> Iterator[Callable[[], Database]]:
+def new_promise_database(server: EmbeddedServer, template: str) -> Iterator[Callable[..., Database]]:
     """Make databases that last as long as the module's tests."""
     made: dict[str, Database] = {}
 
-    def make() -> Database:
+    def make(vector_type: VectorType = "halfvec") -> Database:
         name = f"promise_{os.getpid()}_{next(_numbers)}"
         with psycopg.connect(server.url(), autocommit=True) as admin:
             admin.execute(
@@ -32,7 +33,7 @@ def new_promise_database(server: EmbeddedServer, template: str) -> Iterator[Call
                     sql.Identifier(name), sql.Identifier(template)
                 )
             )
-        made[name] = Database(server.url(name))
+        made[name] = Database(server.url(name), vector_type)
         return made[name]
 
     yield make
@@ -52,6 +53,12 @@ def everything(new_promise_database: Callable[[], Database]) -> Database:
 def visible(new_promise_database: Callable[[], Database]) -> Database:
     """Holds only what one caller may read."""
     return new_promise_database()
+
+
+@pytest.fixture(scope="module")
+def in_single_precision(new_promise_database: Callable[..., Database]) -> tuple[Database, Database]:
+    """The same two, with vectors of four bytes a dimension."""
+    return new_promise_database("vector"), new_promise_database("vector")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -19,7 +19,7 @@ from context_engine import TRUSTED, ContextEngineError, Document, Engine, Search
 from context_engine.db._sync import maintain
 from context_engine.model import AclLike, Principals, document_id
 from context_engine.models.hashing import HashingEmbedder
-from context_engine.names import LegName
+from context_engine.names import LegName, VectorType
 from context_engine.testing import Oracle
 
 
@@ -74,10 +74,10 @@ COUNTS: Counter[str] = Counter()
 """What has been compared so far, for the campaign's report."""
 
 
-def settings_of(variant: str) -> Settings:
-    """The settings of a variant; all of them fit one database."""
+def settings_of(variant: str, vector_type: VectorType = "halfvec") -> Settings:
+    """The settings of a variant; all of them fit one database of a vector type."""
     sections = VARIANTS[variant]
-    storage = {"pool_size": 1, **sections.get("storage", {})}
+    storage = {"pool_size": 1, "vector_type": vector_type, **sections.get("storage", {})}
     return Settings(**{**sections, "storage": storage, "ingest": INGEST})
 
 
@@ -88,14 +88,18 @@ def key_of(document: Document) -> int:
 class Database:
     """A database that examples fill in turn, with an engine for each variant that is asked."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, vector_type: VectorType = "halfvec") -> None:
         self.url = url
+        self.vector_type: VectorType = vector_type
         self._engines: dict[str, Engine] = {}
         self._writer: Engine | None = None
 
+    def settings(self, variant: str) -> Settings:
+        return settings_of(variant, self.vector_type)
+
     def engine(self, variant: str = "default") -> Engine:
         if variant not in self._engines:
-            self._engines[variant] = Engine(self.url, embedder=EMBEDDER, settings=settings_of(variant))
+            self._engines[variant] = Engine(self.url, embedder=EMBEDDER, settings=self.settings(variant))
         return self._engines[variant]
 
     def fill(
@@ -109,7 +113,7 @@ class Database:
         with psycopg.connect(self.url, autocommit=True) as connection:
             for table in _CONTENT:
                 connection.execute(f"DELETE FROM context_engine.{table}")  # noqa: S608
-        writer = Engine(self.url, embedder=EMBEDDER, settings=settings_of(variant))
+        writer = Engine(self.url, embedder=EMBEDDER, settings=self.settings(variant))
         self._writer = writer
         for name, acl in (policies or {}).items():
             writer.set_policy(name, acl)

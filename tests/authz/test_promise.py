@@ -39,7 +39,7 @@ from context_engine.testing import oracle as oracle_module
 
 # Read at import: tests see no variable of ours.
 _ASKED = os.environ.get("CONTEXT_ENGINE_PROMISE_CASES")
-_USUAL_IN_ALL = 180
+_USUAL_IN_ALL = 190
 
 
 def cases(usual: int) -> settings:
@@ -235,6 +235,23 @@ def test_the_approximate_route_hides_as_well(world: World, everything: Database)
         everything.tally_words()
     oracle = oracle_of(world.documents, world.policies, "ivf")
     hold(compare_approximate(everything, oracle, world.caller, world.asks))
+
+
+@cases(10)
+@given(world=worlds())
+def test_vectors_in_single_precision(world: World, in_single_precision: tuple[Database, Database]) -> None:
+    COUNTS["random worlds"] += 1
+    everything, visible = in_single_precision
+    everything.fill(world.documents, world.policies, variant="ivf")
+    oracle = Oracle(world.documents, EMBEDDER, everything.settings("default"), world.policies)
+    fill_visible(visible, oracle, world.caller)
+    hold(
+        chain(
+            compare_databases(everything, visible, world.caller, world.asks, ["default"]),
+            compare_with_oracle(everything, {"default": oracle}, world.caller, world.asks),
+            compare_approximate(everything, oracle, world.caller, world.asks),
+        )
+    )
 
 
 @pytest.mark.parametrize("caller", [["few"], ["few", "many"]])

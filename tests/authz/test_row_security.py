@@ -343,6 +343,7 @@ def test_the_indexes_that_serve_below_the_policies(state: str, large: dict[str, 
     assert "chunk_by_acl" in plan("legs/fts_bm25", ["g7"], match="'rare7'", term_weights="{1:1}/1000000000")
     assert "embedding_by_acl" in plan("legs/ann_exact", ["u10"], embedding=vector, excluded=None)
     walk = {"first": 0, "lists": 5, "rows": 100, "rescored": 50, "weight": 1.0, "embedding": vector, "excluded": None}
+    walk["halved"] = vector
     signs = {"signs": "0" * 32, "other_signs": "0" * 32, "other_weight": 0.5, "most": 48.0}
     assert "code_by_list" in plan("legs/ann_ivf", ["most"], **walk, **signs)
     tally = plan("legs/document_frequency_tally", ["most"], words=["rare7"], queries=["'rare7'"])

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+import psycopg
 import pytest
 from case_embedders import DIM, AsyncFaulty, Faulty, Named
 from case_support import (
@@ -117,16 +118,42 @@ def test_p06_two_models_meet_at_a_new_database(new_engine: NewEngine, new_databa
     assert found(engines[taken.index(True)].search("otter", principals=TRUSTED)) == ["otter"]
 
 
-@pytest.mark.parametrize("dim", [1, 2000, 2001, 3072, 4000])
-def test_p07_dimensions_that_fit(dim: int, new_engine: NewEngine, new_database: NewDatabase) -> None:
+COLUMN = """
+    SELECT format_type(atttypid, atttypmod), attstorage::text, pg_relation_size(reltoastrelid)
+    FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
+    WHERE attrelid = 'context_engine.embedding'::regclass AND attname = 'embedding'
+"""
+FITTING = [("halfvec", dim) for dim in (1, 2000, 2001, 3072, 4000)] + [("vector", dim) for dim in (1, 384, 2000)]
+
+
+@pytest.mark.parametrize(("kept_as", "dim"), FITTING)
+def test_p07_dimensions_that_fit(kept_as: str, dim: int, new_engine: NewEngine, new_database: NewDatabase) -> None:
     url = new_database(empty=True)
     for _ in range(2):
-        engine = new_engine(url, HashingEmbedder(dim), storage={"ann_exact_threshold": 0})
+        engine = new_engine(url, HashingEmbedder(dim), storage={"ann_exact_threshold": 0, "vector_type": kept_as})
         engine.ingest([doc("otter", "an otter swims"), doc("heron", "a heron wades")])
         result = engine.search("an otter swims", principals=TRUSTED, weights=only("ann"))
         assert sorted(found(result)) == ["heron", "otter"]
         assert result.report.legs["ann"].route == "ivf"
         assert check_stored(url).embeddings == 2
+    with psycopg.connect(url) as connection:
+        column = connection.execute(COLUMN).fetchone()
+    assert column == (f"{kept_as}({dim})", "p", 0), "kept in its page, and nothing apart"
+
+
+def test_p07_a_database_keeps_the_vector_type_it_was_filled_with(new_engine: NewEngine, database_url: str) -> None:
+    new_engine(database_url, storage={"vector_type": "vector"}).ingest([doc("otter", "an otter swims")])
+    with pytest.raises(ModelMismatch, match="vector_type vector"):
+        new_engine(database_url).count(principals=TRUSTED)
+    again = new_engine(database_url, storage={"vector_type": "vector"})
+    assert found(again.search("otter", principals=TRUSTED)) == ["otter"]
+
+
+def test_p07_a_dimension_that_only_half_precision_fits(new_engine: NewEngine, new_database: NewDatabase) -> None:
+    url = new_database(empty=True)
+    with pytest.raises(ConfigError, match=r"2001 dimensions; 1 to 2000 .* storage.vector_type halfvec"):
+        new_engine(url, HashingEmbedder(2001), storage={"vector_type": "vector"}).migrate()
+    assert one(url, "SELECT to_regnamespace('context_engine') IS NULL"), "a schema was half made"
 
 
 @pytest.mark.parametrize("dim", [4001, 4096, 8192, 16_000, 16_001, 70_000])

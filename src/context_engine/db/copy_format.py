@@ -1,6 +1,6 @@
 """PostgreSQL's binary COPY format, for the column types that ingest writes.
 
-Layouts: "Binary Format" of COPY, and the receive functions of tsvector (PostgreSQL), sparsevec and halfvec
+Layouts: "Binary Format" of COPY, and the receive functions of tsvector (PostgreSQL), sparsevec, halfvec and vector
 (pgvector). Writing them here saves the server the parsing of text, which is most of a bulk load.
 """
 
@@ -57,6 +57,11 @@ def sparsevec(weights: Mapping[int, float], dimensions: int) -> bytes:
 def halfvec(vector: NDArray[np.float32]) -> bytes:
     """Encode a vector, float32 (dim,), in half precision."""
     return struct.pack("!hh", len(vector), 0) + vector.astype(">f2").tobytes()
+
+
+def vector(values: NDArray[np.float32]) -> bytes:
+    """Encode a vector, float32 (dim,), in single precision."""
+    return struct.pack("!hh", len(values), 0) + values.astype(">f4").tobytes()
 
 
 def row(fields: Iterable[bytes]) -> bytes:

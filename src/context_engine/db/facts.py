@@ -4,20 +4,23 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from context_engine.errors import ConfigError, ModelMismatch
+from context_engine.names import VectorType
 
-MAX_DIMENSION: Final = 4_000
-"""The most that pgvector can index in half precision, and that fits one page without TOAST."""
+MAX_DIMENSION: Final[Mapping[VectorType, int]] = {"halfvec": 4_000, "vector": 2_000}
+"""The most that fits one page without TOAST."""
 
 _REINDEX: Final = "run `context-engine reindex` with these settings"
 _WAY_OUT: Final[dict[str, str]] = {"analyser": _REINDEX, "bm25": _REINDEX}
 
 
-def check_dimension(dimension: int) -> None:
+def check_dimension(dimension: int, vector_type: VectorType) -> None:
     """Refuse a dimension that the embedding table cannot hold in one page."""
-    if not 1 <= dimension <= MAX_DIMENSION:
+    most = MAX_DIMENSION[vector_type]
+    if not 1 <= dimension <= most:
+        halved = " or storage.vector_type halfvec" if dimension <= MAX_DIMENSION["halfvec"] else ""
         raise ConfigError(
-            f"the embedding model has {dimension} dimensions; 1 to {MAX_DIMENSION} can be stored and indexed. "
-            "Use a smaller model, or ask the provider for shortened vectors"
+            f"the embedding model has {dimension} dimensions; 1 to {most} can be stored and indexed as {vector_type}. "
+            f"Use a smaller model{halved}, or ask the provider for shortened vectors"
         )
 
 

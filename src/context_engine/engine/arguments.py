@@ -47,8 +47,13 @@ def default_embedder() -> Embedder:
 def facts(embedder: Embedder, settings: Settings, analyser: str) -> dict[str, dict[str, Any]]:
     """Describe what fills the database, to be recorded and compared."""
     bm25 = settings.analyser
+    vector_type = settings.storage.vector_type
     return {
-        "embedder": {"name": embedder.name, "dim": embedder.dim},
+        "embedder": {
+            "name": embedder.name,
+            "dim": embedder.dim,
+            **({} if vector_type == "halfvec" else {"vector_type": vector_type}),
+        },
         "analyser": {"name": analyser},
         "bm25": {
             "k1": bm25.k1,
@@ -108,7 +113,7 @@ def merge_weights(defaults: Mapping[LegName, float], given: Mapping[LegName, flo
 
 
 def vector_literal(vector: NDArray[np.float32]) -> str:
-    """Write a question's vector, float32 (dim,), as a unit-length halfvec literal.
+    """Write a question's vector, float32 (dim,), as a unit-length literal of either type.
 
     Raises:
         ProviderError: when the model returned no usable vector.
@@ -116,7 +121,7 @@ def vector_literal(vector: NDArray[np.float32]) -> str:
     unit, usable = normalise(vector.reshape(1, -1))
     if not usable[0]:
         raise ProviderError("the embedding model returned no usable vector for the query")
-    return "[" + ",".join(f"{value:.7g}" for value in unit[0].tolist()) + "]"
+    return "[" + ",".join(f"{value:.9g}" for value in unit[0].tolist()) + "]"
 
 
 def document_ids(value: int | Sequence[int] | set[int] | frozenset[int]) -> list[int]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from context_engine.db import copy_format
 from context_engine.ingest.diff import Change
 from context_engine.ingest.plan import DocumentPlan
+from context_engine.names import VectorType
 from context_engine.retrieval.bm25 import DIMENSIONS, Saturation, term_frequencies
 from context_engine.retrieval.fuzzy import deletions
 from context_engine.retrieval.legs import int_array
@@ -73,8 +74,11 @@ def _chunk_row(  # noqa: PLR0913 - the columns of one row
     )
 
 
-def embedding_rows(changes: Iterable[Change], vectors: Mapping[bytes, Vector | None]) -> Iterable[bytes]:
+def embedding_rows(
+    changes: Iterable[Change], vectors: Mapping[bytes, Vector | None], vector_type: VectorType
+) -> Iterable[bytes]:
     """Encode the rows of `embedding`, in access-class order; a chunk without a usable vector has none."""
+    encoded = copy_format.halfvec if vector_type == "halfvec" else copy_format.vector
     for change in sorted(changes, key=lambda item: item.acl_id):
         for planned in change.write:
             vector = vectors[planned.content_hash]
@@ -84,7 +88,7 @@ def embedding_rows(changes: Iterable[Change], vectors: Mapping[bytes, Vector | N
                         copy_format.int8(planned.id),
                         copy_format.int8(change.plan.id),
                         copy_format.int4(change.acl_id),
-                        copy_format.halfvec(vector),
+                        encoded(vector),
                     )
                 )
 

@@ -310,6 +310,7 @@ def ann_ivf(
     share = _RESCORED_SHARE * max(1.0, _MEASURED_DIM / len(vector))
     params: dict[str, Any] = {
         "embedding": embedding,
+        "halved": embedding,  # a parameter has one type, and centroids are always kept in half precision
         "first": index.first,
         "lists": index.lists,
         "rows": max(rows, limit),

@@ -79,8 +79,8 @@ class Oracle:
     """An exact search over a list of documents.
 
     It shares with the engine how a document is cleaned and cut, and how text becomes lexemes; nothing of how rows
-    are chosen, counted, scored or fused. Scores are float64; vectors are rounded to half precision, as they are
-    stored. The fuzzy leg cuts trigrams as pg_trgm does under a UTF-8 locale.
+    are chosen, counted, scored or fused. Scores are float64; vectors are rounded as they are stored.
+    The fuzzy leg cuts trigrams as pg_trgm does under a UTF-8 locale.
 
     Args:
         documents: each with its ACL; of two with one (source, external_id) the later counts.
@@ -123,7 +123,7 @@ class Oracle:
             metadata=json.loads(plan.metadata),
             rule=read_rule(cast(AclLike, document.acl), self._policies),
             chunks=tuple(
-                _Chunk(piece.id, piece.position, found.positions, named, found.length, _stored(vector))
+                _Chunk(piece.id, piece.position, found.positions, named, found.length, self._stored(vector))
                 for piece, found, vector in zip(plan.chunks, analyses, vectors, strict=True)
             ),
         )
@@ -356,20 +356,20 @@ class Oracle:
         return sorted(rare, key=lambda term: held[term])[: search.trgm_max_query_words]
 
     def _score_vectors(self, text: str, chunks: Sequence[_Chunk]) -> dict[int, float]:
-        question = _stored(embed_query(self._embedder, text)) if text.strip() else None
+        question = self._stored(embed_query(self._embedder, text)) if text.strip() else None
         if question is None:
             return {}
         return {piece.id: float(piece.vector @ question) for piece in chunks if piece.vector is not None}
 
+    def _stored(self, vector: NDArray[np.float32]) -> Vector | None:
+        """Bring a vector to unit length and to the type that is stored; None for zeros, NaN and infinity."""
+        exact = vector.astype(np.float64)
+        length = float(np.linalg.norm(exact))
+        if not np.isfinite(length) or length == 0:
+            return None
+        kept = np.float16 if self.settings.storage.vector_type == "halfvec" else np.float32
+        return (exact / length).astype(np.float32).astype(kept).astype(np.float64)
+
 
 def _frequencies(chunks: Iterable[_Chunk]) -> Counter[str]:
     return Counter(lexeme for piece in chunks for lexeme in piece.positions)
-
-
-def _stored(vector: NDArray[np.float32]) -> Vector | None:
-    """Bring a vector to unit length and to the halfvec that is stored; None for zeros, NaN and infinity."""
-    exact = vector.astype(np.float64)
-    length = float(np.linalg.norm(exact))
-    if not np.isfinite(length) or length == 0:
-        return None
-    return (exact / length).astype(np.float32).astype(np.float16).astype(np.float64)

@@ -106,7 +106,7 @@ async def register(store: AsyncStore, facts: Mapping[str, Mapping[str, Any]]) ->
         ConfigError: when the model's dimension cannot be stored.
     """
     dimension = facts["embedder"]["dim"]
-    check_dimension(dimension)
+    check_dimension(dimension, store.settings.vector_type)
     rows = await store.query(Statement(load("admin/settings")))
     if not check_facts(dict(rows), facts):
         return

@@ -141,6 +141,7 @@ class AsyncStore:
         self.session_values: tuple[str, str] = ("pg_catalog", "0")
         self._schema = sql.Identifier(settings.schema_name)
         self._vector_schema = sql.Identifier("public")
+        self._vector_type = sql.Identifier(settings.vector_type)
         self._rendered: dict[str, bytes] = {}
         self._url = url
         self._pool = AsyncConnectionPool(
@@ -190,8 +191,8 @@ class AsyncStore:
         """Write the schema's name, and other quoted parts, into a statement."""
         rendered = None if parts else self._rendered.get(text)
         if rendered is None:
-            names = {"schema": self._schema, "vector_schema": self._vector_schema, **parts}
-            rendered = sql.SQL(text).format(**names).as_bytes(None)
+            names = {"schema": self._schema, "vector_schema": self._vector_schema, "vector_type": self._vector_type}
+            rendered = sql.SQL(text).format(**(names | parts)).as_bytes(None)
             if not parts:
                 self._rendered[text] = rendered
         return rendered

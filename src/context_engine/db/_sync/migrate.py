@@ -107,7 +107,7 @@ def register(store: Store, facts: Mapping[str, Mapping[str, Any]]) -> None:
         ConfigError: when the model's dimension cannot be stored.
     """
     dimension = facts["embedder"]["dim"]
-    check_dimension(dimension)
+    check_dimension(dimension, store.settings.vector_type)
     rows = store.query(Statement(load("admin/settings")))
     if not check_facts(dict(rows), facts):
         return

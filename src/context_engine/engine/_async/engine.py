@@ -120,7 +120,7 @@ class AsyncEngine(AsyncAdministration):
             raise StoreError("the engine is closed: make a new one")
 
     async def _connect(self, upgrade: bool = False, reindex: bool = False) -> _Opened:
-        check_dimension(self._embedder.dim)
+        check_dimension(self._embedder.dim, self.settings.storage.vector_type)
         server = None
         url = self._url
         if url is None:

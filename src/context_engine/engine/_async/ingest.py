@@ -312,7 +312,8 @@ class AsyncIngestor:
                 Statement(load("write/move_embeddings"), move),
             )
         await transaction.copy("write/copy_chunks", encode.chunk_rows(changes, batch.texts))
-        await transaction.copy("write/copy_embeddings", encode.embedding_rows(changes, batch.vectors))
+        rows = encode.embedding_rows(changes, batch.vectors, self._settings.storage.vector_type)
+        await transaction.copy("write/copy_embeddings", rows)
         await transaction.run(Statement(load("write/add_tally"), encode.tally_params(changes)))
 
     def _conclude(self, batch: _Batch, changes: Sequence[Change]) -> None:

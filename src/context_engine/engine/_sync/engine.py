@@ -121,7 +121,7 @@ class Engine(Administration):
             raise StoreError("the engine is closed: make a new one")
 
     def _connect(self, upgrade: bool = False, reindex: bool = False) -> _Opened:
-        check_dimension(self._embedder.dim)
+        check_dimension(self._embedder.dim, self.settings.storage.vector_type)
         server = None
         url = self._url
         if url is None:

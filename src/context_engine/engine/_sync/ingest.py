@@ -311,7 +311,8 @@ class Ingestor:
                 Statement(load("write/move_embeddings"), move),
             )
         transaction.copy("write/copy_chunks", encode.chunk_rows(changes, batch.texts))
-        transaction.copy("write/copy_embeddings", encode.embedding_rows(changes, batch.vectors))
+        rows = encode.embedding_rows(changes, batch.vectors, self._settings.storage.vector_type)
+        transaction.copy("write/copy_embeddings", rows)
         transaction.run(Statement(load("write/add_tally"), encode.tally_params(changes)))
 
     def _conclude(self, batch: _Batch, changes: Sequence[Change]) -> None:

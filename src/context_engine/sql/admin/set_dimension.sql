@@ -1,2 +1,2 @@
-ALTER TABLE {schema}.embedding ALTER COLUMN embedding TYPE {vector_schema}.halfvec({dimension});
+ALTER TABLE {schema}.embedding ALTER COLUMN embedding TYPE {vector_schema}.{vector_type}({dimension});
 ALTER TABLE {schema}.embedding ALTER COLUMN embedding SET STORAGE PLAIN;

@@ -1,5 +1,6 @@
--- Ordered by an expression that no index serves, so that the plan is a scan of every visible row.
-SELECT chunk_id, document_id, -(embedding <#> %(embedding)s::halfvec) AS score
+-- Ordered by an expression that no index serves, so that the plan is a scan of every visible row. The question's vector
+-- takes the column's type.
+SELECT chunk_id, document_id, -(embedding <#> %(embedding)s) AS score
 FROM visible_embedding
 WHERE true
     AND NOT EXISTS (                                                             -- if excluded

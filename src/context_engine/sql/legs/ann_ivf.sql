@@ -2,7 +2,7 @@
 -- signs around it, the best scored exactly. Hidden rows take no place, so a caller who sees little of a list is taken to
 -- more lists.
 , nearest_list AS MATERIALIZED (
-    SELECT list, -(centroid <#> %(embedding)s::halfvec) AS product
+    SELECT list, -(centroid <#> %(halved)s::halfvec) AS product
     FROM {schema}.centroid
     WHERE list >= %(first)s AND list < %(first)s + %(lists)s
     ORDER BY product DESC, list
@@ -42,7 +42,7 @@ wanted AS (
                 AND visible_chunk.lexemes @@ %(excluded)s::tsquery                       -- if untallied and excluded
         )                                                                                -- if untallied and excluded
 )
-SELECT chunk_id, document_id, -(embedding <#> %(embedding)s::halfvec) AS score
+SELECT chunk_id, document_id, -(embedding <#> %(embedding)s) AS score
 FROM wanted
 JOIN visible_embedding USING (document_id, chunk_id)
 ORDER BY score DESC, chunk_id
