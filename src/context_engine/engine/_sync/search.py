@@ -34,7 +34,7 @@ class SearchRequest:
     """A checked search.
 
     Attributes:
-        embedding: the question's unit vector as a halfvec literal, or None when the vector leg does not run.
+        embedding: the question's unit vector as a literal, or None when the vector leg does not run.
         weights: each leg's fusion weight; a leg without one, or with 0, does not run.
         adaptive: whether the weights are fitted to the question.
         failed: legs that failed before the database was asked, with the reason.
