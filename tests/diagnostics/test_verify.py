@@ -87,9 +87,10 @@ def faults(report: VerifyReport) -> set[str]:
     return {difference.call for check in report.callers for difference in check.differences}
 
 
-@pytest.mark.parametrize("copy_chunks", [20_000, 0])
-def test_it_holds_and_leaves_nothing(copy_chunks: int, new_engine: NewEngine, database_url: str) -> None:
-    engine = fill(new_engine(database_url, storage={"pool_size": 1}, ingest={"chunk_tokens": 16}))
+@pytest.mark.parametrize(("copy_chunks", "kept_as"), [(20_000, "halfvec"), (0, "halfvec"), (20_000, "vector")])
+def test_it_holds_and_leaves_nothing(copy_chunks: int, kept_as: str, new_engine: NewEngine, database_url: str) -> None:
+    storage = {"pool_size": 1, "vector_type": kept_as}
+    engine = fill(new_engine(database_url, storage=storage, ingest={"chunk_tokens": 16}))
     before = dump(database_url)
     report = engine.verify(callers=6, queries=6, probe=True, seed=1, copy_chunks=copy_chunks)
     assert report.ok, report.callers

@@ -95,14 +95,20 @@ class Snapshot:
         try:
             started = time.perf_counter()
             rows = self._connection.execute(statement, params or {}).fetchall()
-            return Timed(rows, (time.perf_counter() - started) * 1000)
+            timed = Timed(rows, (time.perf_counter() - started) * 1000)
         except pg.QueryCanceled as error:
+            self._undo()
             raise Timeout from error
         except psycopg.Error as error:
+            self._undo()
             raise _translate(error) from error
-        finally:
-            if not self._connection.closed and self._connection.info.transaction_status.name != "ACTIVE":
-                self._connection.execute("ROLLBACK TO SAVEPOINT asked; RELEASE SAVEPOINT asked")
+        # Not where the user interrupts: the driver's late cancellation would meet this statement, and hide that.
+        self._undo()
+        return timed
+
+    def _undo(self) -> None:
+        if not self._connection.closed and self._connection.info.transaction_status.name != "ACTIVE":
+            self._connection.execute("ROLLBACK TO SAVEPOINT asked; RELEASE SAVEPOINT asked")
 
     def load(self, name: LiteralString, params: Mapping[str, Any] | None = None, **parts: sql.Composable) -> list[Row]:
         """Run `sql/exposure/<name>.sql`, with `parts` put in.
@@ -178,5 +184,12 @@ class Session:
         except psycopg.Error as error:
             raise _translate(error) from error
         finally:
-            if not self._connection.closed:
-                self._connection.rollback()
+            self._end()
+
+    def _end(self) -> None:
+        if self._connection.closed:
+            return
+        try:
+            self._connection.rollback()
+        except psycopg.Error:  # what came before says why
+            self._connection.close()

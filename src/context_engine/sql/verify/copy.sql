@@ -1,7 +1,5 @@
 -- The readable rows, in another order than they came in, all in one access class, with their own counts and lexicon.
 -- No document is in the tally of words, so that what the caller's tally says is held against a count.
-ALTER TABLE {schema}.embedding ALTER COLUMN embedding TYPE {vector_schema}.{vector_type};
-ALTER TABLE {schema}.embedding ALTER COLUMN embedding SET STORAGE PLAIN;
 INSERT INTO {schema}.acl (id, digest, public) VALUES (1, '\x00', false);
 INSERT INTO {schema}.document (id, acl_id, source, external_id, name, metadata, content_hash)
 SELECT id, 1, source, external_id, name, metadata, content_hash

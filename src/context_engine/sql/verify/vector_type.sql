@@ -1,0 +1,2 @@
+ALTER TABLE {schema}.embedding ALTER COLUMN embedding TYPE {vector_schema}.{vector_type};
+ALTER TABLE {schema}.embedding ALTER COLUMN embedding SET STORAGE PLAIN;
