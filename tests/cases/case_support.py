@@ -167,6 +167,18 @@ def wait_for(event: threading.Event) -> None:
     assert event.wait(DEADLINE_S), "nothing happened in time"
 
 
+def waits_for_a_lock(database_url: str, stop: threading.Event) -> bool:
+    """Watch until some statement in this database waits for another transaction."""
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        while not stop.is_set():
+            row = connection.execute(
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+            ).fetchone()
+            if row and row[0]:
+                return True
+    return False
+
+
 @dataclass(frozen=True)
 class Recount:
     """How many rows there really are."""

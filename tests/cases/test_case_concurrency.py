@@ -22,6 +22,7 @@ from case_support import (
     one,
     only,
     wait_for,
+    waits_for_a_lock,
 )
 from psycopg import sql
 
@@ -160,18 +161,6 @@ def test_p47_many_small_batches_fold_the_tally(new_engine: NewEngine, database_u
     check_counts(engine, database_url)
     assert engine.count(principals=["ada"]) == Count(81, 81)
     assert one(database_url, "SELECT count(*) FROM context_engine.tally") < 1_000
-
-
-def waits_for_a_lock(database_url: str, stop: threading.Event) -> bool:
-    """Watch until some statement in this database waits for another transaction."""
-    with psycopg.connect(database_url, autocommit=True) as connection:
-        while not stop.is_set():
-            row = connection.execute(
-                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-            ).fetchone()
-            if row and row[0]:
-                return True
-    return False
 
 
 def test_p47_a_delete_amidst_a_creation_and_an_update(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import psycopg
 import pytest
-from case_support import check_stored, doc, found, one, only
+from case_support import Background, check_stored, doc, found, one, only, waits_for_a_lock
 
 from context_engine import TRUSTED, Engine, Maintenance
 from context_engine.db._sync import vector_index
@@ -163,3 +164,17 @@ def test_a_database_of_an_older_schema_is_brought_up_to_date(new_engine: NewEngi
     again.maintain(rebuild=True)
     assert answers(again) == before
     check_stored(database_url)
+
+
+def test_upkeep_waits_for_another_that_is_at_it(new_engine: NewEngine, database_url: str) -> None:
+    """The server's own ANALYZE holds the same lock; nobody who reads or writes waits for the one that waits for it."""
+    engine = new_engine(database_url)
+    fill(engine, 0, 20)
+    with psycopg.connect(database_url) as other:
+        other.execute("LOCK TABLE context_engine.chunk IN SHARE UPDATE EXCLUSIVE MODE")
+        upkeep = Background(engine.maintain)
+        assert waits_for_a_lock(database_url, threading.Event())
+        fill(engine, 20, 5)
+        assert found(engine.search("note 22", principals=TRUSTED))[0] == "n22"
+        other.execute("SELECT pg_sleep(0.5)")  # longer than the upkeep that follows an ingest would wait
+    upkeep.result()

@@ -70,7 +70,7 @@ async def settle(store: AsyncStore, written: int) -> list[str]:
         await file_waiting(store, always=much)
     if much:
         with _noting(notes, "statistics were left to autovacuum"):
-            await refresh_statistics(store)
+            await refresh_statistics(store, lock_timeout="300ms")
     with _noting(notes, "the vector index could not be built, searches stay exact until it is"):
         await vector_index.ensure(store)
     return notes
@@ -98,7 +98,7 @@ async def maintain(
     step("building the vector index")
     built = await (vector_index.build(store, progress) if rebuild else vector_index.ensure(store, progress))
     step("refreshing statistics")
-    await refresh_statistics(store)
+    await refresh_statistics(store, lock_timeout="60s")
     await store.query(Statement(load("admin/vacuum")))
     return Maintenance(filed, built, reorder)
 
@@ -109,14 +109,19 @@ async def fold_tally(store: AsyncStore) -> None:
         await transaction.run(Statement(load("admin/fold_tally"), {"schema_name": store.settings.schema_name}))
 
 
-async def refresh_statistics(store: AsyncStore) -> None:
-    """Work off what indexes have put aside, and tell the planner what is stored."""
+async def refresh_statistics(store: AsyncStore, lock_timeout: str) -> None:
+    """Work off what indexes have put aside, and tell the planner what is stored.
+
+    `lock_timeout` bounds the wait for another's ANALYZE or VACUUM, the server's own among them; no reader or writer of
+    rows waits meanwhile.
+    """
     schema = store.settings.schema_name
     names = ("chunk_lexemes", "lexicon_trigrams", "lexicon_deletions", "document_metadata")
     indexes = {"indexes": [f'"{schema}".{name}' for name in names]}
     async with store.write() as transaction:
-        # Behind someone's long lock this would wait, and others would wait for this.
-        await transaction.run(Statement("SET LOCAL lock_timeout = '300ms'"))
+        await transaction.run(
+            Statement("SELECT set_config('lock_timeout', %(timeout)s, true)", {"timeout": lock_timeout})
+        )
         await transaction.run(Statement(load("admin/settle"), indexes))
         await transaction.run(Statement(load("admin/analyze")))
 

@@ -71,7 +71,7 @@ def settle(store: Store, written: int) -> list[str]:
         file_waiting(store, always=much)
     if much:
         with _noting(notes, "statistics were left to autovacuum"):
-            refresh_statistics(store)
+            refresh_statistics(store, lock_timeout="300ms")
     with _noting(notes, "the vector index could not be built, searches stay exact until it is"):
         vector_index.ensure(store)
     return notes
@@ -99,7 +99,7 @@ def maintain(
     step("building the vector index")
     built = vector_index.build(store, progress) if rebuild else vector_index.ensure(store, progress)
     step("refreshing statistics")
-    refresh_statistics(store)
+    refresh_statistics(store, lock_timeout="60s")
     store.query(Statement(load("admin/vacuum")))
     return Maintenance(filed, built, reorder)
 
@@ -110,14 +110,17 @@ def fold_tally(store: Store) -> None:
         transaction.run(Statement(load("admin/fold_tally"), {"schema_name": store.settings.schema_name}))
 
 
-def refresh_statistics(store: Store) -> None:
-    """Work off what indexes have put aside, and tell the planner what is stored."""
+def refresh_statistics(store: Store, lock_timeout: str) -> None:
+    """Work off what indexes have put aside, and tell the planner what is stored.
+
+    `lock_timeout` bounds the wait for another's ANALYZE or VACUUM, the server's own among them; no reader or writer of
+    rows waits meanwhile.
+    """
     schema = store.settings.schema_name
     names = ("chunk_lexemes", "lexicon_trigrams", "lexicon_deletions", "document_metadata")
     indexes = {"indexes": [f'"{schema}".{name}' for name in names]}
     with store.write() as transaction:
-        # Behind someone's long lock this would wait, and others would wait for this.
-        transaction.run(Statement("SET LOCAL lock_timeout = '300ms'"))
+        transaction.run(Statement("SELECT set_config('lock_timeout', %(timeout)s, true)", {"timeout": lock_timeout}))
         transaction.run(Statement(load("admin/settle"), indexes))
         transaction.run(Statement(load("admin/analyze")))
 
