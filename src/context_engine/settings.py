@@ -169,7 +169,7 @@ class Settings(BaseSettings):
         except ValidationError as error:
             places = "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
             raise ConfigError(f"invalid settings: {places}") from error
-        except (SettingsError, TOMLDecodeError) as error:
+        except SettingsError as error:
             raise ConfigError(f"settings cannot be read: {error}") from error
 
     @classmethod
@@ -186,4 +186,7 @@ class Settings(BaseSettings):
         path = Path(named or "context-engine.toml")
         if named and not path.is_file():
             raise ConfigError(f"CONTEXT_ENGINE_CONFIG names {named}, which is not a file")
-        return (init_settings, env_settings, TomlConfigSettingsSource(settings_cls, path))
+        try:
+            return (init_settings, env_settings, TomlConfigSettingsSource(settings_cls, path))
+        except TOMLDecodeError as error:
+            raise ConfigError(f"{path} is not TOML: {error}") from error

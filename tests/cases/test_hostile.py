@@ -58,7 +58,7 @@ def test_a_broken_settings_file_is_our_error(tmp_path: Path, monkeypatch: pytest
     path = tmp_path / "context-engine.toml"
     path.write_text("[storage\n")
     monkeypatch.setenv("CONTEXT_ENGINE_CONFIG", str(path))
-    with pytest.raises(ConfigError):
+    with pytest.raises(ConfigError, match=r"context-engine\.toml is not TOML: .*line 1"):
         Settings()
     monkeypatch.setenv("CONTEXT_ENGINE_CONFIG", str(tmp_path / "missing.toml"))
     with pytest.raises(ConfigError, match="not a file"):

@@ -304,6 +304,13 @@ def test_a_path_that_the_shell_would_read_is_refused(scratch: Path) -> None:
         EmbeddedServer.start(scratch / "$(touch x)")
 
 
+def test_a_file_in_the_place_of_the_data_directory_is_told(scratch: Path) -> None:
+    (scratch / "file").write_text("mine")
+    with pytest.raises(ConfigError, match="file is a file"):
+        EmbeddedServer.start(scratch / "file")
+    assert (scratch / "file").read_text() == "mine"
+
+
 def test_the_environment_names_the_default_directory(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONTEXT_ENGINE_DATA_DIR", str(data_dir))
     monkeypatch.setenv("SECRET_KEY", "x")

@@ -446,7 +446,7 @@ def test_the_command_line(audited: Engine, cli: Any, tmp_path: Path) -> None:
     assert datetime.fromisoformat(lines[0]["at"]) > datetime.now(UTC) - timedelta(hours=1)
     cli("audit", "export", file, url=url, exits=2)
     assert len(cli("audit", "export", "-", "--document", OTTER, url=url).stdout.splitlines()) == 1
-    assert "retention_days" in cli("audit", "prune", url=url, exits=2).output
+    assert "--older-than DAYS" in cli("audit", "prune", url=url, exits=2).output
     assert "3 records deleted" in cli("audit", "prune", "--older-than", 0, url=url).output
     cli("audit", "list", "--as", "ada", "--trusted", url=url, exits=2)
 

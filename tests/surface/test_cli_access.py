@@ -43,6 +43,7 @@ def test_documents_for_programs(cli: Any) -> None:
     assert {item["id"] for item in listed} == {str(ONE), str(TWO)}
     assert set(listed[0]) == {"id", "name", "source", "external_id", "metadata"}
     assert json.loads(cli("documents", "--anonymous", "--json").stdout) == []
+    assert len(json.loads(cli("documents", "--trusted", "--json", "--limit", 1).stdout)) == 1
     [only] = json.loads(cli("documents", "--as", "group:a", "--json").stdout)
     assert only["name"] == "One"
 

@@ -111,6 +111,18 @@ def test_an_interrupted_command_ends_with_130(cli: Any, monkeypatch: pytest.Monk
     assert cli("search", "x", "--trusted", exits=130).stderr == ""
 
 
+def test_a_terminal_without_the_letters_of_a_name() -> None:
+    script = (
+        "import sys\n"
+        "from context_engine.surfaces.cli.app import main\n"
+        "sys.argv = ['context-engine', '--version']\n"
+        "try:\n    main()\nexcept SystemExit:\n    print('Stra\\xdfe')\n"
+    )
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, check=True)
+    assert done.stdout.endswith(b"Stra\\xdfe\n")
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_ctrl_c_ends_a_real_process_cleanly(database_url: str, tmp_path: Path) -> None:
     script = (

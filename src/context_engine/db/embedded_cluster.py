@@ -92,6 +92,8 @@ class Cluster:
     """The server's own files and processes; every method but the constructor needs the lock."""
 
     def __init__(self, home: Path) -> None:
+        if home.exists() and not home.is_dir():
+            raise ConfigError(f"the data directory {home} is a file: choose another place (CONTEXT_ENGINE_DATA_DIR)")
         self._path = home / f"postgres-{_MAJOR}"
         account = service_account(self._path) if is_root() else None
         if account and (blocked := blocked_at(home, account)):

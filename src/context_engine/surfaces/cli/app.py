@@ -3,9 +3,11 @@
 import inspect
 import logging
 import re
+import sys
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
+from io import TextIOWrapper
 from pathlib import Path
 from types import FunctionType
 from typing import Annotated, Any
@@ -156,4 +158,7 @@ _add(audit, list_audit, export_audit, prune_audit)
 
 def main() -> None:
     """Run the command line."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # names may have letters that a terminal of another age lacks
+            stream.reconfigure(errors="backslashreplace")
     app(prog_name="context-engine")

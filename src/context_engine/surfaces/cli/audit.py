@@ -119,6 +119,8 @@ def prune_audit(
         audit prune --older-than 365
     """
     with options.session_of(context).engine() as engine:
+        if older_than is None and engine.settings.audit.retention_days is None:
+            raise typer.BadParameter("say how old: --older-than DAYS, or the setting audit.retention_days")
         say(f"{engine.audit.prune(older_than):,} records deleted")
 
 

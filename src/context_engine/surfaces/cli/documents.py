@@ -10,6 +10,8 @@ from context_engine import Policy
 from context_engine.surfaces.cli import options
 from context_engine.surfaces.cli.output import acl_json, acl_words, document_json, err, out, print_json, say, table
 
+_ROWS = 100
+
 
 def documents(  # noqa: PLR0913 (an option is an argument)
     context: typer.Context,
@@ -17,7 +19,10 @@ def documents(  # noqa: PLR0913 (an option is an argument)
     anonymous: options.Anonymous = False,
     trusted: options.Trusted = False,
     sources: options.Sources = None,
-    limit: Annotated[int, typer.Option("--limit", min=0, metavar="N", help="Rows at most; 0 for all.")] = 100,
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", min=0, metavar="N", help="Rows at most; 0 for all. 100 in a table, all in JSON."),
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """List the documents that a caller may see.
@@ -33,12 +38,13 @@ def documents(  # noqa: PLR0913 (an option is an argument)
         listed = engine.list_documents(principals=principals, sources=sources or None)
         if as_json:
             separator = "["
-            for item in listed:
+            for item in islice(listed, limit or None):
                 print(separator, json.dumps(document_json(item)), sep="\n", end="")
                 separator = ","
             print("[]" if separator == "[" else "\n]")
             return
-        rows = [(str(item.id), item.source, item.external_id, item.name) for item in islice(listed, limit or None)]
+        shown = islice(listed, _ROWS if limit is None else limit or None)
+        rows = [(str(item.id), item.source, item.external_id, item.name) for item in shown]
         if rows:
             out.print(table("id", "source", "external id", "name", rows=rows))
         total = engine.count(principals=principals, sources=sources or None).documents
