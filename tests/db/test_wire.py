@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from context_engine import Document, Engine
+from context_engine import Document, Engine, StoreError
+from context_engine.retrieval.compose import Statement
 
 NewEngine = Callable[..., Engine]
 CALLS: dict[str, Callable[[Engine], object]] = {
@@ -37,3 +38,14 @@ def test_p50_nothing_is_sent_after_what_ends_a_transaction(name: str, new_engine
     for end in ends:
         last_sent = [kind for side, kind, _ in messages[:end] if side == "F"][-1]
         assert last_sent in {"Sync", "Query"}
+
+
+def test_a_connection_left_amidst_a_pipeline_is_given_up(new_engine: NewEngine, database_url: str) -> None:
+    """What cut it off is told, not that nothing more can be sent; and the next call has another connection."""
+    engine = new_engine(database_url, storage={"pool_size": 1})
+    engine.ingest([Document(text="an otter", name="d", acl=["ada"])])
+    with pytest.raises(StoreError, match="cut off"), engine._open().store.read() as transaction:
+        transaction.run(Statement("SELECT 1"))
+        transaction._connection.pgconn.enter_pipeline_mode()
+        raise StoreError("cut off")
+    assert engine.search("otter", principals=["ada"]).hits

@@ -128,7 +128,10 @@ class AsyncTransaction:
         """Undo everything since the transaction began."""
         if self._begun:
             self._begun = False
-            await self._connection.execute("ROLLBACK")
+            if self._connection.pgconn.pipeline_status:  # cut off amidst a pipeline: it takes no statement any more
+                await self._connection.close()
+            else:
+                await self._connection.execute("ROLLBACK")
 
 
 class AsyncStore:

@@ -129,7 +129,10 @@ class Transaction:
         """Undo everything since the transaction began."""
         if self._begun:
             self._begun = False
-            self._connection.execute("ROLLBACK")
+            if self._connection.pgconn.pipeline_status:  # cut off amidst a pipeline: it takes no statement any more
+                self._connection.close()
+            else:
+                self._connection.execute("ROLLBACK")
 
 
 class Store:
