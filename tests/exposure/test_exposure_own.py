@@ -61,8 +61,9 @@ def test_given_principals_are_one_caller_as_in_a_search(new_engine: Any, databas
     assert caller(report, "user:stranger").visible == 6, "the public ones"
 
 
-def test_the_route_is_the_one_that_a_search_takes(new_engine: Any, database_url: str) -> None:
-    few = {"storage": {"ann_exact_threshold": 120}, "search": {"ann_rows": 100}}
+@pytest.mark.parametrize("kept_as", ["halfvec", "vector"])
+def test_the_route_is_the_one_that_a_search_takes(kept_as: str, new_engine: Any, database_url: str) -> None:
+    few = {"storage": {"ann_exact_threshold": 120, "vector_type": kept_as}, "search": {"ann_rows": 100}}
     fill(new_engine, database_url, 900, **few)
     report = measured(database_url, Settings(**few), callers=(("group:0",), ("nobody",)))
     engine = new_engine(database_url, **few)
