@@ -90,7 +90,8 @@ def rows(database_url: str, query: LiteralString) -> list[tuple[Any, ...]]:
 
 
 def run_script(database_url: str, *scripts: LiteralString) -> None:
-    names = {"schema": sql.Identifier("context_engine"), "vector_schema": sql.Identifier("public")}
+    parts = {"schema": "context_engine", "vector_schema": "public", "vector_type": "halfvec"}
+    names = {part: sql.Identifier(name) for part, name in parts.items()}
     with psycopg.connect(database_url) as connection:
         for script in scripts:
             connection.execute(sql.SQL(script).format(**names))

@@ -72,7 +72,7 @@ CREATE TABLE {schema}.embedding (
     chunk_id bigint NOT NULL,
     document_id bigint NOT NULL,
     acl_id integer NOT NULL,
-    embedding halfvec NOT NULL,
+    embedding {vector_type} NOT NULL,
     PRIMARY KEY (document_id, chunk_id),
     FOREIGN KEY (document_id, acl_id) REFERENCES {schema}.document (id, acl_id)
         ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED

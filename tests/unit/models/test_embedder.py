@@ -59,7 +59,7 @@ class Async(Sync):
         running = asyncio.get_running_loop()
         self.loop = self.loop or running
         assert self.loop is running
-        await asyncio.sleep(0)
+        await asyncio.to_thread(int)  # elsewhere, and back on the loop
         return self._give(answer)
 
 
@@ -156,17 +156,18 @@ def test_an_answer_that_cannot_be_read_is_a_provider_error(call):
 
 def test_a_sync_embedder_does_not_block_the_loop_even_with_a_generator():
     loop_went_on = threading.Event()
+    reached = threading.Event()
     in_generator = []
 
     def rows():
         in_generator.append(threading.current_thread())
+        reached.set()
         assert loop_went_on.wait(DEADLINE_S)
         yield from [[1, 2], [3, 4]]
 
     async def main():
         task = asyncio.create_task(async_embed_documents(Sync(rows()), ["a", "b"]))
-        while not in_generator:
-            await asyncio.sleep(0)
+        assert await asyncio.to_thread(reached.wait, DEADLINE_S)
         loop_went_on.set()
         return await task
 

@@ -96,12 +96,9 @@ class Snapshot:
             started = time.perf_counter()
             rows = self._connection.execute(statement, params or {}).fetchall()
             timed = Timed(rows, (time.perf_counter() - started) * 1000)
-        except pg.QueryCanceled as error:
-            self._undo()
-            raise Timeout from error
         except psycopg.Error as error:
             self._undo()
-            raise _translate(error) from error
+            raise (Timeout() if isinstance(error, pg.QueryCanceled) else _translate(error)) from error
         # Not where the user interrupts: the driver's late cancellation would meet this statement, and hide that.
         self._undo()
         return timed

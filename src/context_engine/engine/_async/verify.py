@@ -266,7 +266,6 @@ async def _put_apart(
             await transaction.script(load("verify/views"))
             return "views", documents, chunks
         await transaction.script(load("schema"))
-        await transaction.script(load("verify/vector_type"))
         await transaction.script(load("verify/copy"))
         await transaction.run(Statement(load("admin/analyze")))
     return "copy", documents, chunks

@@ -263,7 +263,6 @@ def _put_apart(
             transaction.script(load("verify/views"))
             return "views", documents, chunks
         transaction.script(load("schema"))
-        transaction.script(load("verify/vector_type"))
         transaction.script(load("verify/copy"))
         transaction.run(Statement(load("admin/analyze")))
     return "copy", documents, chunks
