@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 GUARDED = {"document", "chunk", "embedding", "code", "word_tally"}
+_ACL = r"\(*(?:\w+\.)?acl_id(?: \+ 0\))?"
 _CONDITIONS = ("Filter", "Index Cond", "Recheck Cond")
 
 
@@ -22,11 +23,15 @@ def guarded_scans(plan: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def unguarded(plan: dict[str, Any], acls: str) -> list[str]:
-    """Name the scans of guarded tables that lack `acl_id = ANY (acls)`; `acls` as an array literal, such as {1,2}."""
+    """Name the scans of guarded tables that lack the condition on the access class; `acls` as an array, such as {1,2}.
+
+    The plan is one of EXPLAIN (VERBOSE), which says what subplans put out.
+    """
+    lists = {node["Subplan Name"]: node.get("Output") for node in nodes(plan) if "Subplan Name" in node}
     return [
         f"{node['Node Type']} on {node['Relation Name']}: {list(_conditions(node))}"
         for node in guarded_scans(plan)
-        if not any(_is_access_condition(part, acls) for part in _conditions(node))
+        if not any(_is_access_condition(part, acls, lists) for part in _conditions(node))
     ]
 
 
@@ -42,9 +47,16 @@ def _conditions(node: dict[str, Any]) -> Iterator[str]:
                 yield from _conditions(child)
 
 
-def _is_access_condition(condition: str, acls: str) -> bool:
-    found = re.fullmatch(r"\(*(?:\w+\.)?acl_id(?: \+ 0\))? = ANY \('(\{[\d,]*\})'::integer\[\]\)\)*", condition)
-    return found is not None and found[1] == acls
+def _is_access_condition(condition: str, acls: str, lists: Mapping[str, list[str] | None]) -> bool:
+    """Whether a condition holds for rows of these access classes only, however they are written down."""
+    given = f"'{acls}'::integer[]"
+    if re.fullmatch(rf"{_ACL} = ANY \({re.escape(given)}\)\)*", condition):
+        return True
+    once = re.fullmatch(rf"{_ACL} = ANY \(\((InitPlan \d+)\)\.col1\)\)*", condition)
+    if once:
+        return lists.get(once[1]) == [given]
+    hashed = re.fullmatch(rf"\(*ANY {_ACL} = \(hashed (SubPlan \d+)\)\.col1\)\) IS TRUE\)*", condition)
+    return hashed is not None and lists.get(hashed[1]) == [f"unnest({given})"]
 
 
 def conjuncts(expression: str) -> list[str]:

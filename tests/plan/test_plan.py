@@ -64,6 +64,11 @@ def _fts(visibility: Visibility, rank: str) -> Statement:
     return route.statement
 
 
+def _scan(visibility: Visibility) -> Statement:
+    params = {"match": QUESTION.match, "limit": 100, "term_weights": "{1:0.5,7:2}/1000000000"}
+    return compose("legs/fts_bm25_scan", visibility, params)
+
+
 def _tally(visibility: Visibility) -> Statement:
     params = {"queries": [quote_lexeme(term) for term in QUESTION.terms], "words": list(QUESTION.terms)}
     return compose("legs/document_frequency_tally", replace(visibility, untallied=1), params)
@@ -76,6 +81,7 @@ STATEMENTS: dict[str, Callable[[Visibility], Statement]] = {
     "legs/visible_words": lambda seen: legs.visible_words(seen, ["kernel"], ["kern"], "kern"),
     "legs/visible_completions": lambda seen: legs.completions(seen, "kern"),
     "legs/fts_bm25": lambda seen: _fts(seen, "bm25"),
+    "legs/fts_bm25_scan": _scan,
     "legs/fts_ts_rank_cd": lambda seen: _fts(seen, "ts_rank_cd"),
     "legs/fts_ts_rank": lambda seen: _fts(seen, "ts_rank"),
     "legs/ann_exact": lambda seen: legs.ann_exact(seen, QUESTION, VECTOR, 100).statement,
@@ -148,7 +154,7 @@ def resolve(store: Store, principals: Sequence[str], filters: Iterable[str] = ()
 def explain(store: Store, statement: Statement, planner: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Plan a statement as the engine would run it, in the engine's own kind of transaction."""
     settings = {**(planner or {}), **statement.settings}
-    asked = Statement("EXPLAIN (FORMAT JSON) " + statement.text, statement.params, settings)
+    asked = Statement("EXPLAIN (VERBOSE, FORMAT JSON) " + statement.text, statement.params, settings)
     with store.read() as transaction:
         [[(plans,)]] = transaction.run(asked)
     return plans[0]["Plan"]
@@ -170,8 +176,9 @@ def test_a_statement_defines_only_what_it_names(store: Store) -> None:
 @pytest.mark.parametrize(("stored", "few"), [(0, True), (-1, True), (400, True), (399, False)])
 def test_who_sees_little_of_what_is_stored_is_found_by_class(stored: float, few: bool, store: Store) -> None:
     visibility = replace(resolve(store, ["a"]), chunks=100, stored=stored)
-    assert ("AND acl_id = ANY" in compose("read/count", visibility).text) is few
-    assert ("AND acl_id + 0 = ANY" in compose("read/count", visibility).text) is not few
+    assert ("AND acl_id = ANY ((SELECT" in compose("read/count", visibility).text) is few
+    assert ("AND (acl_id IN (SELECT" in compose("read/count", visibility).text) is not few
+    assert ("AND acl_id = ANY (%" in compose("legs/fts_bm25", visibility).text) is few
     assert "AND acl_id + 0 = ANY" in compose("read/hydrate", visibility).text
 
 
@@ -231,9 +238,21 @@ def test_the_check_fails_for_each_statement_once_it_reads_bare_tables(name: str,
     assert unguarded(explain(store, replace(statement, text=text)), visibility.acls)
 
 
+@pytest.mark.parametrize("stored", [0, 399])
+@pytest.mark.parametrize("name", READS)
+def test_the_check_fails_where_others_than_the_visible_classes_are_listed(
+    name: str, stored: float, store: Store
+) -> None:
+    visibility = replace(resolve(store, ["a"]), stored=stored)
+    assert visibility.acls is not None
+    others = replace(visibility, acls=visibility.acls.replace("}", ",9999}"))
+    plan = explain(store, STATEMENTS[name](others))
+    assert len(unguarded(plan, visibility.acls)) == len(guarded_scans(plan)) > 0
+
+
 def _composed(visibility: Visibility, text: LiteralString) -> Statement:
     """Put a statement that no file holds behind the relations it may name."""
-    marks = compose_module._marks(visibility, False)
+    marks = compose_module._marks(visibility, "row")
     whole = compose_module._kept_lines("WITH " + load("visible") + text, marks)
     return Statement(whole, compose("read/count", visibility).params)
 

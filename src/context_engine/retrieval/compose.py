@@ -9,7 +9,7 @@ import json
 import re
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Final, LiteralString
+from typing import Any, Final, Literal, LiteralString
 
 from context_engine.access import Scope
 from context_engine.sql import load
@@ -21,6 +21,7 @@ READS: Final[tuple[LiteralString, ...]] = (
     "legs/visible_words",
     "legs/visible_completions",
     "legs/fts_bm25",
+    "legs/fts_bm25_scan",
     "legs/fts_ts_rank_cd",
     "legs/fts_ts_rank",
     "legs/ann_exact",
@@ -36,11 +37,21 @@ READS: Final[tuple[LiteralString, ...]] = (
 """Every statement that reads documents; each is under the plan check."""
 
 
-_BY_KEY: Final = {"read/hydrate", "read/document", "read/neighbours", "read/chunk_facts", "legs/ann_ivf"}
-"""Of these, the statements that find their rows by key."""
-_FEW: Final = 0.25
+Way = Literal["class", "either", "row", "key"]
+"""How a statement finds its rows, and with it how it says which access classes are visible: see visible.sql."""
+
+FEW: Final = 0.25
 _FEW_VECTORS: Final = 0.75
 """Up to this share of all chunks a caller's rows are found by their access classes; rows of vectors are wide."""
+_BY_KEY: Final = {"read/hydrate", "read/document", "read/neighbours", "read/chunk_facts"}
+_BY_ROW: Final = {"legs/ann_ivf", "legs/document_frequency_tally"}
+_BY_WORD: Final = {
+    "legs/document_frequency",
+    "legs/visible_completions",
+    "legs/fts_bm25",
+    "legs/fts_ts_rank_cd",
+    "legs/fts_ts_rank",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,13 +124,19 @@ def _kept_lines(text: LiteralString, marks: frozenset[str]) -> LiteralString:
     return "\n".join(lines)
 
 
-def _marks(visibility: Visibility, share: float | None) -> frozenset[str]:
+def _way(name: LiteralString, visibility: Visibility) -> Way:
+    if name in _BY_KEY:
+        return "key"
+    if name in _BY_ROW or not visibility.is_within(_FEW_VECTORS if name == "legs/ann_exact" else FEW):
+        return "row"
+    return "either" if name in _BY_WORD else "class"
+
+
+def _marks(visibility: Visibility, way: Way) -> frozenset[str]:
     scope = visibility.scope
-    by_class = share is not None and visibility.is_within(share)
     present = {
         "scoped": not scope.trusted,
-        "scoped by class": not scope.trusted and by_class,
-        "scoped by row": not scope.trusted and not by_class,
+        f"scoped by {way}": not scope.trusted,
         "sources": scope.sources is not None,
         "documents": scope.documents is not None,
         "metadata": scope.metadata is not None,
@@ -145,8 +162,7 @@ def compose(
         "documents": None if scope.documents is None else list(scope.documents),
         "metadata": scope.metadata,
     }
-    share = _FEW_VECTORS if name == "legs/ann_exact" else None if name in _BY_KEY else _FEW
-    marks = _marks(visibility, share)
+    marks = _marks(visibility, _way(name, visibility))
     if params and params.get("excluded"):
         marks |= {"excluded"}
     if visibility.untallied:

@@ -7,7 +7,7 @@ from typing import Any, Final, LiteralString
 import numpy as np
 
 from context_engine.retrieval.bm25 import dimension, question_vector
-from context_engine.retrieval.compose import Statement, Visibility, compose
+from context_engine.retrieval.compose import FEW, Statement, Visibility, compose
 from context_engine.retrieval.fuzzy import (
     FEW_CHUNKS,
     TRIGRAM_THRESHOLDS,
@@ -40,6 +40,9 @@ FEW_UNTALLIED: Final = 500
 _WORTH_A_PROBE: Final = 15
 _PROBED: Final = 3
 """Rows, in limits, above which a first list of rare words pays; and how many it is chosen from."""
+_READ_ENTRIES: Final = 6
+_SCORED_ENTRIES: Final = 5
+"""What reading and scoring a chunk takes, and only scoring it, counted in entries of the index of words."""
 _ROUNDING: Final = 1.0001
 """Scores are sums in single precision; the bound stands clear of their rounding."""
 
@@ -103,13 +106,19 @@ def fts(
     return Route("bm25", True, _bm25(visibility, question.match, weights, limit))
 
 
-def _bm25(visibility: Visibility, match: str | None, weights: Mapping[str, float], limit: int) -> Statement:
+def _bm25(
+    visibility: Visibility,
+    match: str | None,
+    weights: Mapping[str, float],
+    limit: int,
+    name: LiteralString = "legs/fts_bm25",
+) -> Statement:
     by_dimension: dict[int, float] = {}
     for term, weight in weights.items():
         by_dimension[dimension(term)] = max(weight, by_dimension.get(dimension(term), 0.0))
     vector = question_vector(by_dimension)
     params = {"match": match, "limit": limit, "term_weights": vector}
-    return compose("legs/fts_bm25", visibility, params)
+    return compose(name, visibility, params)
 
 
 def _any_word(  # noqa: PLR0913 - the parts of one statement
@@ -127,8 +136,12 @@ def _any_word(  # noqa: PLR0913 - the parts of one statement
     together stay below it cannot be among the best, so the second statement need not match those words (MaxScore:
     Turtle and Flood, "Query evaluation: strategies and optimizations", 1995).
     """
+    matched = sum(frequencies[word] for word in weights)
+    if excluded is None and _is_read_sooner(visibility, matched):
+        scan = _bm25(visibility, match_any(weights), weights, limit, "legs/fts_bm25_scan")
+        return Route(name, True, scan, weights=weights)
     every = _bm25(visibility, match_any(weights, excluded), weights, limit)
-    if sum(frequencies[word] for word in weights) <= _WORTH_A_PROBE * limit:
+    if matched <= _WORTH_A_PROBE * limit:
         return Route(name, True, every, weights=weights)
     rare = _rarest(frequencies, weights, _PROBED * limit)
 
@@ -141,6 +154,21 @@ def _any_word(  # noqa: PLR0913 - the parts of one statement
 
     first = _bm25(visibility, match_any(rare, excluded), weights, limit)
     return Route(name, True, first, follow, weights=weights)
+
+
+def _is_read_sooner(visibility: Visibility, matched: int) -> bool:
+    """Whether reading all that is visible takes less than asking the index of words, which holds everyone's.
+
+    How many entries of others it holds is taken from the caller's share: it decides how rows are found, never which.
+
+    Args:
+        visibility: who asks.
+        matched: how many visible chunks hold each of the words, added up.
+    """
+    if visibility.scope.narrowed or not visibility.is_within(FEW):
+        return False
+    stored = max(visibility.stored, visibility.chunks)
+    return visibility.chunks * _READ_ENTRIES < matched * (stored / visibility.chunks + _SCORED_ENTRIES)
 
 
 def _rarest(frequencies: Mapping[str, int], words: Iterable[str], rows: int) -> list[str]:
