@@ -206,7 +206,8 @@ def test_what_common_words_bring_is_not_lost(
     world: World, everything: Database, visible: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     COUNTS["random worlds"] += 1
-    # A first list of rare words decides which words need not be matched.
+    # A first list of rare words decides which words need not be matched; nobody's chunks are all read.
+    monkeypatch.setattr(legs, "_READ_ENTRIES", 1_000_000)
     monkeypatch.setattr(legs, "_WORTH_A_PROBE", 0)
     monkeypatch.setattr(legs, "_PROBED", 1)
     everything.fill(world.documents, world.policies)
@@ -216,6 +217,23 @@ def test_what_common_words_bring_is_not_lost(
     hold(compare_databases(everything, visible, world.caller, words, ["default", "narrow"]))
     narrow = oracle_of(world.documents, world.policies, "narrow")
     hold(compare_with_oracle(everything, {"default": oracle, "narrow": narrow}, world.caller, words))
+
+
+@cases(20)
+@given(world=worlds())
+def test_who_has_all_chunks_read_gets_the_same(
+    world: World, everything: Database, visible: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    COUNTS["random worlds"] += 1
+    monkeypatch.setattr(legs, "_READ_ENTRIES", 0)
+    monkeypatch.setattr(legs, "FEW", 1.0)
+    everything.fill(world.documents, world.policies)
+    oracle = oracle_of(world.documents, world.policies)
+    fill_visible(visible, oracle, world.caller)
+    words = [Ask("report server budget kernel", 50), *world.asks]
+    for caller in (world.caller, TRUSTED):
+        hold(compare_with_oracle(everything, {"default": oracle}, caller, words))
+    hold(compare_databases(everything, visible, world.caller, words, ["default", "narrow"]))
 
 
 def test_the_floor_decides_which_words_are_needed() -> None:
