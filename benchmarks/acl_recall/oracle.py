@@ -41,7 +41,6 @@ TIE: Final = 1e-6
 """The engine sums in single precision: scores may differ by `RELATIVE`, and of two within `TIE` either may be first."""
 _LEAST: Final = 0.01
 """Scores nearer to zero are compared as if they were this large."""
-_ALL_COMPARED: Final = 200
 _MOST_BEGUN: Final = 1_000
 _CHECKED_PAIRS: Final = 20
 
@@ -121,15 +120,15 @@ class Neighbours:
         self._by_length: dict[int, list[str]] = {}
         for lexeme in lexemes:
             self._by_length.setdefault(len(lexeme), []).append(lexeme)
-        self._known: dict[str, list[tuple[float, float, str]]] = {}
+        self._known: dict[str, list[tuple[float, str]]] = {}
 
-    def of(self, word: str) -> list[tuple[float, float, str]]:
-        """Return (similarity by edits, by trigrams, word), in no order."""
+    def of(self, word: str) -> list[tuple[float, str]]:
+        """Return (similarity by edits, word), in no order."""
         if word not in self._known:
             self._known[word] = list(self._look(word))
         return self._known[word]
 
-    def _look(self, word: str) -> Iterator[tuple[float, float, str]]:
+    def _look(self, word: str) -> Iterator[tuple[float, str]]:
         most = words.allowed_edits(word)
         for length in range(len(word) - most, len(word) + most + 1):
             choices = self._by_length.get(length, [])
@@ -141,7 +140,7 @@ class Neighbours:
                     raise RuntimeError(f"{word}, {other}: two distances")
                 if distance:
                     similarity = 1 - distance / max(len(word), len(other))
-                    yield similarity, words.trigram_similarity(other, word), other
+                    yield similarity, other
 
 
 class _Guesser(Guesser):
@@ -152,12 +151,8 @@ class _Guesser(Guesser):
         super().__init__(reading, view.held, everything, view.oracle.analyser, view.oracle.search)
         self._view = view
 
-    def _alike(self, term: str, least: float) -> dict[str, float]:
-        return {
-            word: similarity
-            for similarity, trigrams, word in self._view.oracle.neighbours.of(term)
-            if trigrams >= least and self._held.get(word)
-        }
+    def _alike(self, term: str) -> dict[str, float]:
+        return {word: similarity for similarity, word in self._view.oracle.neighbours.of(term) if self._held.get(word)}
 
     def _begun(self, own: Mapping[str, float]) -> Iterator[tuple[str, float]]:
         start = self._reading.whole[0].surface if len(self._reading.whole) == 1 else ""
@@ -220,7 +215,7 @@ class View:
         guesser = _Guesser(self, reading)
         if leg == "trgm":
             respelled = self._respelled(reading)
-            weights = guesser.all_words(respelled, {term: self._least(term) for term in respelled})
+            weights = guesser.all_words(respelled)
         else:
             weights = guesser.words()
         total, held = self._sum(weights)
@@ -229,9 +224,6 @@ class View:
         chosen = held & self.seen
         found[chosen] = total[chosen]
         return found
-
-    def _least(self, term: str) -> float:
-        return words.least_trigrams(term) if self.visible > _ALL_COMPARED else 0.0
 
     def _respelled(self, reading: words.Reading) -> list[str]:
         search = self.oracle.search

@@ -21,7 +21,7 @@ from context_engine.model import Hit, LegHit, SearchResult
 from context_engine.models.hashing import HashingEmbedder
 from context_engine.testing import Oracle
 from context_engine.testing.rules import metadata_match, read_caller, read_rule
-from context_engine.testing.words import edits, trigram_similarity
+from context_engine.testing.words import edits
 
 EMBEDDER = HashingEmbedder(16)
 
@@ -96,13 +96,6 @@ def test_metadata_match_as_postgresql_matches_them(
         "SELECT coalesce(%s @@ %s::jsonpath, false)", [Jsonb(stored), predicate]
     ).fetchall()
     assert metadata_match(json.loads(json.dumps(stored)), wanted) == matched
-
-
-@settings(max_examples=300)
-@given(pair=st.lists(st.text("abcé東京1 .-_+", max_size=12), min_size=2, max_size=2))
-def test_trigrams_are_cut_as_pg_trgm_cuts_them(pair: list[str], connection: psycopg.Connection) -> None:
-    [(similarity,)] = connection.execute("SELECT similarity(%s, %s)", pair).fetchall()
-    assert trigram_similarity(*pair) == pytest.approx(similarity)
 
 
 @given(st.text("abc", max_size=9), st.text("abc", max_size=9))

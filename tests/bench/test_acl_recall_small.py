@@ -134,8 +134,8 @@ def test_neighbours_are_those_that_are_found_one_by_one() -> None:
     vocabulary = sorted({word for item in corpus.synthetic(40, 2).items for word in item.text.split()})
     near = Neighbours(vocabulary)
     for word in (vocabulary[3], vocabulary[7][:-1], "x" + vocabulary[11], vocabulary[5][::-1]):
-        found = sorted((-similarity, other) for similarity, _, other in near.of(word))
-        assert [(-score, other) for score, other in found] == other_spellings(word, vocabulary, 0.0)
+        found = sorted((-similarity, other) for similarity, other in near.of(word))
+        assert [(-score, other) for score, other in found] == other_spellings(word, vocabulary)
 
 
 def test_a_folder_in_the_beir_layout(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from context_engine.ingest.diff import Change
 from context_engine.ingest.plan import DocumentPlan
 from context_engine.names import VectorType
 from context_engine.retrieval.bm25 import DIMENSIONS, Saturation, term_frequencies
-from context_engine.retrieval.fuzzy import deletions
 from context_engine.retrieval.legs import int_array
+from context_engine.retrieval.spelling_keys import stored_keys
 from context_engine.settings import AnalyserSettings
 from context_engine.text.analyse import Analyser
 
@@ -96,7 +96,7 @@ def embedding_rows(
 def word_params(words: Iterable[str]) -> dict[str, object]:
     """Lay out words for the lexicon."""
     ordered = sorted(words)
-    return {"words": ordered, "deletions": [int_array(deletions(word)) for word in ordered]}
+    return {"words": ordered, "keys": [int_array(stored_keys(word)) for word in ordered]}
 
 
 def claim_params(plans: Sequence[DocumentPlan], acl_ids: Mapping[int, int]) -> dict[str, object]:

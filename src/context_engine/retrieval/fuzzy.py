@@ -4,7 +4,6 @@ Which words are looked up, and which spellings count, follows from the question 
 lexicon also knows hidden words, so what it returns is never cut short before the visible ones are picked out.
 """
 
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,34 +12,12 @@ from typing import Final
 from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
-TRIGRAM_THRESHOLDS: Final = ((12, 0.35), (8, 0.3))
-"""Least trigram similarity of a long word's spelling, by the word's length: two edits leave that much."""
+from context_engine.retrieval.spelling_keys import max_edits
+
 FEW_CHUNKS: Final = 200
 """A caller who sees at most this many chunks has all of their words compared; for others the lexicon is asked."""
 _SHORTEST_EXPANDED: Final = 4
 _LONGEST_EXPANDED: Final = 100
-_LONGEST_SHORT: Final = 7
-
-
-def max_edits(length: int) -> int:
-    """Return how many edits away a spelling may be: one, from 8 letters two, from 16 three; a swap is one edit."""
-    return 1 if length <= _LONGEST_SHORT else 2 if length < 16 else 3
-
-
-def deletions(word: str) -> list[int]:
-    """Hash a short word, and what is left of it without each of its letters; empty for long words.
-
-    Two words one edit apart (a letter more, less, other, or two swapped) have such a rest in common.
-    """
-    if not _SHORTEST_EXPANDED - 1 <= len(word) <= _LONGEST_SHORT + 1:
-        return []
-    rests = {word} | {word[:place] + word[place + 1 :] for place in range(len(word))}
-    return sorted({zlib.crc32(rest.encode()) - (1 << 31) for rest in rests})
-
-
-def is_short(word: str) -> bool:
-    """Whether a word's spellings are found by `deletions`; longer ones are found by trigrams."""
-    return len(word) <= _LONGEST_SHORT
 
 
 def words_to_expand(terms: Sequence[str], frequencies: Mapping[str, int], below: int, at_most: int | None) -> list[str]:

@@ -8,16 +8,11 @@ import numpy as np
 
 from context_engine.retrieval.bm25 import dimension, question_vector
 from context_engine.retrieval.compose import FEW, Statement, Visibility, compose
-from context_engine.retrieval.fuzzy import (
-    FEW_CHUNKS,
-    TRIGRAM_THRESHOLDS,
-    deletions,
-    is_short,
-    max_edits,
-)
+from context_engine.retrieval.fuzzy import FEW_CHUNKS
 from context_engine.retrieval.ivf import sign_sum
 from context_engine.retrieval.query import Question, match_any, quote_lexeme
 from context_engine.retrieval.respell import MOST_COMPLETED, term_weights
+from context_engine.retrieval.spelling_keys import asked_keys, max_edits
 from context_engine.settings import Settings
 from context_engine.sql import load
 
@@ -229,27 +224,10 @@ def visible_words(visibility: Visibility, words: Sequence[str], guessed: Iterabl
     return compose("legs/visible_words", visibility, params)
 
 
-def spelling_candidates(words: Sequence[str]) -> list[Statement]:
+def spelling_candidates(words: Sequence[str]) -> Statement:
     """Look up words of the lexicon that may be other spellings of `words`: rows of (place in `words`, candidate)."""
-    statements: list[Statement] = []
-    short = [place for place, word in enumerate(words) if is_short(word)]
-    if short:
-        rests = [int_array(deletions(words[place])) for place in short]
-        params = {"places": short, "deletions": rests}
-        statements.append(Statement(load("legs/lexicon_deletions"), params))
-    rest = [place for place, word in enumerate(words) if not is_short(word)]
-    for least_length, threshold in TRIGRAM_THRESHOLDS:
-        places = [place for place in rest if len(words[place]) >= least_length]
-        rest = [place for place in rest if len(words[place]) < least_length]
-        if places:
-            params = {
-                "places": places,
-                "words": [words[place] for place in places],
-                "edits": [max_edits(len(words[place])) for place in places],
-            }
-            settings = {"pg_trgm.similarity_threshold": str(threshold)}
-            statements.append(Statement(load("legs/lexicon_trigrams"), params, settings))
-    return statements
+    keys = [int_array(asked_keys(word)) for word in words]
+    return Statement(load("legs/lexicon_near"), {"keys": keys})
 
 
 def int_array(values: Sequence[int]) -> str:

@@ -92,13 +92,12 @@ CREATE TABLE {schema}.tally (
 CREATE INDEX tally_by_acl ON {schema}.tally (acl_id);
 
 -- Every lexeme ever stored; a spelling counts only where a visible chunk holds it.
--- Short words are found by what is left when a letter is dropped, long ones by trigrams.
+-- Each is found by keys that it shares with words a slip or two away.
 CREATE TABLE {schema}.lexicon (
     word text PRIMARY KEY,
-    deletions integer[] NOT NULL
+    keys integer[] NOT NULL
 );
-CREATE INDEX lexicon_deletions ON {schema}.lexicon USING gin (deletions);
-CREATE INDEX lexicon_trigrams ON {schema}.lexicon USING gin (word gin_trgm_ops) WHERE length(word) >= 6;
+CREATE INDEX lexicon_keys ON {schema}.lexicon USING gin (keys);
 
 -- How many chunks of each access class hold each word: only ever added to, folded when documents are counted in.
 CREATE TABLE {schema}.word_tally (

@@ -56,17 +56,12 @@ class Guesser:
         """Weigh the question's own words."""
         return {term: self.said(term) * self.rare(term) for term in self._reading.terms if self._held.get(term)}
 
-    def all_words(self, respelled: Sequence[str], least: Mapping[str, float]) -> dict[str, float]:
-        """Weigh the question's words and what they may stand for.
-
-        Args:
-            respelled: its words that are looked for in other spellings.
-            least: how similar by trigrams a spelling of each must be.
-        """
+    def all_words(self, respelled: Sequence[str]) -> dict[str, float]:
+        """Weigh the question's words and what they may stand for; `respelled` are looked for in other spellings."""
         own = self.words()
         found = [*own.items()]
         for term in respelled:
-            spellings = self._spellings(term, least[term])
+            spellings = self._spellings(term)
             if spellings:
                 rare = min(map(self.rare, spellings))
                 found += [(word, self.said(term) * near * rare) for word, near in spellings.items()]
@@ -95,11 +90,11 @@ class Guesser:
         parts = parts.difference(word.joined) or parts
         return any(part in self._reading.terms and not self._held.get(part) for part in parts)
 
-    def _alike(self, term: str, least: float) -> dict[str, float]:
-        return {word: similarity for similarity, word in other_spellings(term, self._held, least)}
+    def _alike(self, term: str) -> dict[str, float]:
+        return {word: similarity for similarity, word in other_spellings(term, self._held)}
 
-    def _spellings(self, term: str, least: float) -> dict[str, float]:
-        near = self._alike(term, least)
+    def _spellings(self, term: str) -> dict[str, float]:
+        near = self._alike(term)
         surface = self._reading.surfaces.get(term, "")
         for word in _slips(surface) if len(surface) >= 5 and surface.isalpha() else ():
             stem = self._stem(word)

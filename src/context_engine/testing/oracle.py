@@ -30,7 +30,6 @@ from context_engine.text.analyse import Analyser
 from context_engine.text.clean import clean_text
 
 _ORACLE_LEGS: Final[tuple[LegName, ...]] = ("fts", "trgm", "ann")
-_ALL_COMPARED: Final = 200
 _SHORTEST_RESPELLED: Final = 4
 _LONGEST_RESPELLED: Final = 100
 
@@ -80,7 +79,6 @@ class Oracle:
 
     It shares with the engine how a document is cleaned and cut, and how text becomes lexemes; nothing of how rows
     are chosen, counted, scored or fused. Scores are float64; vectors are rounded as they are stored.
-    The fuzzy leg cuts trigrams as pg_trgm does under a UTF-8 locale.
 
     Args:
         documents: each with its ACL; of two with one (source, external_id) the later counts.
@@ -332,8 +330,7 @@ class Oracle:
     def _score_spellings(self, reading: words.Reading, chunks: Sequence[_Chunk]) -> dict[int, float]:
         held = _frequencies(chunks)
         respelled = self._respelled(reading.terms, held)
-        least = {term: words.least_trigrams(term) if len(chunks) > _ALL_COMPARED else 0.0 for term in respelled}
-        weights = self._guesser(reading, chunks).all_words(respelled, least)
+        weights = self._guesser(reading, chunks).all_words(respelled)
         return self._score_words(
             weights,
             (

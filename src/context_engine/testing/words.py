@@ -5,16 +5,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
-from context_engine.text._pattern import compile_pattern
 from context_engine.text.analyse import Analyser, Word
 
 Positions = Mapping[str, Sequence[int]]
 
 _LAST_POSITION: Final = 16_383
 _POSITIONS_KEPT: Final = 255
-_WORD: Final = compile_pattern(r"[\p{Alphabetic}\p{Nd}]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,18 +184,6 @@ def saturated(count: float, length: int, k1: float, b: float, pivot: float) -> f
     return count * (k1 + 1) / (count + k1 * (1 - b + b * length / pivot))
 
 
-def trigrams(text: str) -> set[str]:
-    """Cut a text as pg_trgm does: each word with two blanks before and one after, in threes, each once."""
-    padded = (f"  {word} " for word in _WORD.findall(text.lower()))
-    return {word[at : at + 3] for word in padded for at in range(len(word) - 2)}
-
-
-def trigram_similarity(one: str, other: str) -> float:
-    """Share of the trigrams of both that both have, in float32; 0 where there are none."""
-    left, right = trigrams(one), trigrams(other)
-    return float(np.float32(len(left & right)) / np.float32(max(len(left | right), 1)))
-
-
 def edits(one: str, other: str) -> int:
     """Count the letters to insert, drop, replace or swap with a neighbour, none touched twice (OSA)."""
     before: list[int] = []
@@ -216,16 +200,11 @@ def edits(one: str, other: str) -> int:
 
 
 def allowed_edits(word: str) -> int:
-    """How many edits away a spelling may be: one, from 8 letters two, from 16 three."""
-    return 1 + (len(word) >= 8) + (len(word) >= 16)
+    """How many edits away a spelling may be: one, from 8 letters two."""
+    return 1 + (len(word) >= 8)
 
 
-def least_trigrams(word: str) -> float:
-    """How similar by trigrams a spelling must be where more chunks are seen than are compared word by word."""
-    return 0.0 if len(word) < 8 else 0.3 if len(word) < 12 else 0.35
-
-
-def other_spellings(word: str, vocabulary: Iterable[str], least: float) -> list[tuple[float, str]]:
+def other_spellings(word: str, vocabulary: Iterable[str]) -> list[tuple[float, str]]:
     """Return (similarity, spelling) of the words near `word`, the nearest first, ties by the alphabet."""
     found: list[tuple[float, str]] = []
     most = allowed_edits(word)
@@ -233,6 +212,6 @@ def other_spellings(word: str, vocabulary: Iterable[str], least: float) -> list[
         if candidate == word or abs(len(candidate) - len(word)) > most:
             continue
         distance = edits(word, candidate)
-        if distance <= most and trigram_similarity(candidate, word) >= least:
+        if distance <= most:
             found.append((1 - distance / max(len(word), len(candidate)), candidate))
     return sorted(found, key=lambda pair: (-pair[0], pair[1]))

@@ -22,8 +22,8 @@ from context_engine.text._pattern import compile_pattern
 from context_engine.text.cut import Kind, bounded, compound, fold, normalise, tokens, units
 from context_engine.text.stopwords import STOPWORDS
 
-ANALYSER_VERSION: Final = 2
-"""Raised with every change that gives a text other lexemes: stored lexemes must be made again."""
+ANALYSER_VERSION: Final = 3
+"""Raised with every change that gives a text other lexemes, or a lexeme other keys: they must be made again."""
 
 _snowball: Any = Stemmer
 _SHORTEST_STEMMED = 3

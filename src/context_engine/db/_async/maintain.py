@@ -116,7 +116,7 @@ async def refresh_statistics(store: AsyncStore, lock_timeout: str) -> None:
     rows waits meanwhile.
     """
     schema = store.settings.schema_name
-    names = ("chunk_lexemes", "lexicon_trigrams", "lexicon_deletions", "document_metadata")
+    names = ("chunk_lexemes", "lexicon_keys", "document_metadata")
     indexes = {"indexes": [f'"{schema}".{name}' for name in names]}
     async with store.write() as transaction:
         await transaction.run(

@@ -117,7 +117,7 @@ def refresh_statistics(store: Store, lock_timeout: str) -> None:
     rows waits meanwhile.
     """
     schema = store.settings.schema_name
-    names = ("chunk_lexemes", "lexicon_trigrams", "lexicon_deletions", "document_metadata")
+    names = ("chunk_lexemes", "lexicon_keys", "document_metadata")
     indexes = {"indexes": [f'"{schema}".{name}' for name in names]}
     with store.write() as transaction:
         transaction.run(Statement("SELECT set_config('lock_timeout', %(timeout)s, true)", {"timeout": lock_timeout}))

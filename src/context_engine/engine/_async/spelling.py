@@ -82,7 +82,7 @@ class AsyncSpeller:
         frequencies: dict[str, int],
     ) -> tuple[list[Spelling], dict[str, int]]:
         """Look in the lexicon; two round trips at most: which words there are, and in how many visible chunks."""
-        near = legs.spelling_candidates(words) if words else []
+        near = [legs.spelling_candidates(words)] if words else []
         guessed = sorted(guesses.words() - set(frequencies))
         known = [legs.lexicon_words(guessed)] if guessed else []
         begun = [legs.completions(visibility, guesses.start)] if guesses.start else []

@@ -20,8 +20,8 @@ INSERT INTO {schema}.tally (acl_id, source, documents, chunks)
 SELECT 1, source, count(*), sum((SELECT count(*) FROM {schema}.chunk WHERE chunk.document_id = document.id))
 FROM {schema}.document
 GROUP BY source;
-INSERT INTO {schema}.lexicon (word, deletions)
-SELECT word, deletions
+INSERT INTO {schema}.lexicon (word, keys)
+SELECT word, keys
 FROM {origin}.lexicon
 WHERE word IN (SELECT lexeme FROM {schema}.chunk CROSS JOIN unnest(chunk.lexemes));
 INSERT INTO {schema}.untallied (document_id) SELECT id FROM {schema}.document;

@@ -1,5 +1,5 @@
-INSERT INTO {schema}.lexicon (word, deletions)
-SELECT word, deletions::int[]
-FROM unnest(%(words)s::text[], %(deletions)s::text[]) AS given (word, deletions)
+INSERT INTO {schema}.lexicon (word, keys)
+SELECT word, keys::int[]
+FROM unnest(%(words)s::text[], %(keys)s::text[]) AS given (word, keys)
 ORDER BY word
 ON CONFLICT DO NOTHING
