@@ -190,9 +190,14 @@ def essential_words(weights: Mapping[str, float], floor: float, k1: float) -> se
     return needed
 
 
+def _joined(words: Iterable[str]) -> str:
+    """Write many words, none of which holds a blank, as one parameter: an array takes a while to be written."""
+    return " ".join(words)
+
+
 def lexicon_words(words: Sequence[str]) -> Statement:
     """Tell which of some words are in the lexicon, hidden ones too: their visible chunks are still to be counted."""
-    return Statement(load("legs/lexicon_words"), {"words": list(words)})
+    return Statement(load("legs/lexicon_words"), {"words": _joined(words)})
 
 
 def completions(visibility: Visibility, start: str) -> Statement:
@@ -218,7 +223,7 @@ def visible_words(visibility: Visibility, words: Sequence[str], guessed: Iterabl
     params = {
         "shortest": min(length - edits for length, edits in reach),
         "longest": max(length + edits for length, edits in reach),
-        "guessed": sorted(guessed),
+        "guessed": _joined(sorted(guessed)),
         "start": start,
     }
     return compose("legs/visible_words", visibility, params)

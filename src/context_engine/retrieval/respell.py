@@ -7,7 +7,7 @@ dropped.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -58,14 +58,14 @@ class Guesses:
     """What a question may mean, before it is known what is held.
 
     Attributes:
-        mended: other spellings of words with a slip in their ending.
+        mended: for each word, what it may be with a slip in its ending, and how similar that is.
         partings: by unknown word, the ways to part it.
         joined: runs of words, joined.
         whole: the whole question, joined; one of `joined`, or None.
         start: what other words may begin with, or None.
     """
 
-    mended: tuple[Spelling, ...] = ()
+    mended: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
     partings: Mapping[str, Sequence[Parting]] = field(default_factory=dict[str, Sequence[Parting]])
     joined: tuple[str, ...] = ()
     whole: str | None = None
@@ -74,24 +74,32 @@ class Guesses:
     def words(self) -> set[str]:
         """Return every word that is guessed."""
         parted = {word for ways in self.partings.values() for way in ways for word in way.words}
-        return parted | set(self.joined) | {spelling.word for spelling in self.mended}
+        return parted.union(self.joined, *self.mended.values())
+
+    def mended_among(self, held: Container[str]) -> list[Spelling]:
+        """Return the other spellings of words with a slip in their ending that are held."""
+        return [
+            Spelling(word, other, near)
+            for word, slips in self.mended.items()
+            for other, near in slips.items()
+            if other != word and other in held
+        ]
 
 
 def guess(question: Question, words: Sequence[str], frequencies: Mapping[str, int], analyser: Analyser) -> Guesses:
     """Guess what a question may mean; `words` are those of its terms that are looked for in other spellings."""
-    mended: list[Spelling] = []
+    mended: dict[str, Mapping[str, float]] = {}
     partings: dict[str, list[Parting]] = {}
     for word in words:
         surface = question.surfaces.get(word)
         if surface is not None:
-            slips = mend(surface, analyser.lexemes)
-            mended += [Spelling(word, other, near) for other, near in slips.items() if other != word]
+            mended[word] = mend(surface, analyser.lexemes)
         if not frequencies.get(word):
             partings[word] = list(part(word if surface is None else surface, analyser.lexeme))
     joined, whole = join(question.words, analyser.lexeme)
     start = question.words[0].surface if len(question.words) == 1 else ""
     return Guesses(
-        mended=tuple(mended),
+        mended=mended,
         partings=partings,
         joined=tuple(joined),
         whole=whole,
@@ -108,23 +116,28 @@ def mend(surface: str, lexemes: Lexemes) -> dict[str, float]:
         return {}
     head, ending = surface[:-_ENDING], surface[-_ENDING:]
     letters = next((alphabet for alphabet in _ALPHABETS if surface[-1] in alphabet), "".join(sorted(set(surface))))
-    words = [head + edited for edited in _edited(ending, letters)]
-    found: dict[str, float] = {}
-    for word, stem in zip(words, lexemes(words), strict=True):
-        if stem != word:
-            found[stem] = max(found.get(stem, 0.0), 1 - 1 / max(len(word), len(surface)))
-    return found
+    kept, longer = _edited(head, ending, letters)
+    stems = lexemes([*kept, *longer])
+    # A word that is longer is the more similar: of two ways to one stem it counts.
+    found = {stem: 1 - 1 / len(surface) for word, stem in zip(kept, stems, strict=False) if stem != word}
+    near = 1 - 1 / (len(surface) + 1)
+    return found | {stem: near for word, stem in zip(longer, stems[len(kept) :], strict=True) if stem != word}
 
 
-def _edited(text: str, letters: str) -> Iterator[str]:
-    for at in range(len(text) + 1):
-        before, after = text[:at], text[at:]
+def _edited(head: str, ending: str, letters: str) -> tuple[list[str], list[str]]:
+    """Return the words with one edit in the ending: those as long as it or shorter, and those one letter longer."""
+    kept: list[str] = []
+    longer: list[str] = []
+    for at in range(len(ending) + 1):
+        before, after = head + ending[:at], ending[at:]
+        longer += [before + letter + after for letter in letters]
         if after:
-            yield before + after[1:]
-            yield from (before + letter + after[1:] for letter in letters)
+            rest = after[1:]
+            kept.append(before + rest)
+            kept += [before + letter + rest for letter in letters]
         if len(after) > 1:
-            yield before + after[1] + after[0] + after[2:]
-        yield from (before + letter + after for letter in letters)
+            kept.append(before + after[1] + after[0] + after[2:])
+    return kept, longer
 
 
 def part(surface: str, lexeme: Lexeme) -> Iterator[Parting]:

@@ -72,7 +72,7 @@ class Speller:
         completed = {} if start is None else {word: count for word, count in held.items() if word.startswith(start)}
         wanted = guessed | {spelling.word for spelling in near} | set(completed)
         frequencies |= {word: held[word] for word in wanted if word in held}
-        return [*near, *(spelling for spelling in guesses.mended if spelling.word in held)], completed
+        return [*near, *guesses.mended_among(held)], completed
 
     def _in_lexicon(
         self,
@@ -98,5 +98,4 @@ class Speller:
         if uncounted:
             [counted] = transaction.attempt(legs.document_frequency(visibility, uncounted))
             frequencies |= {uncounted[place]: count for place, count in counted}
-        mended = (spelling for spelling in guesses.mended if spelling.word in found or spelling.word in frequencies)
-        return [*spellings, *mended], completed
+        return [*spellings, *guesses.mended_among(found | frequencies.keys())], completed
