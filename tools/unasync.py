@@ -20,6 +20,7 @@ RENAMED = {
     "asyncio": "threading",
     "aclosing": "closing",
     "asynccontextmanager": "contextmanager",
+    "enter_async_context": "enter_context",
     "AbstractAsyncContextManager": "AbstractContextManager",
     "__aenter__": "__enter__",
     "__aexit__": "__exit__",

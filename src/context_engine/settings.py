@@ -59,6 +59,8 @@ class SearchSettings(_Section):
     """Above `storage.ann_exact_threshold`: visible rows that are ranked, from the lists nearest to the question."""
     ann_share: float = Field(default=0.1, ge=0, le=1)
     """The same as a share of the root of visible rows times all rows, where that is more: of all, for who sees all."""
+    legs_at_once: bool = True
+    """Run the vector leg beside the text legs on a second connection, where one to the same server is idle."""
     repeated_words: Literal["once", "sqrt", "count"] = "sqrt"
     """What a word counts that a question says n times: once, the square root of n, or n."""
     trgm_max_query_words: int | None = Field(default=16, ge=0)

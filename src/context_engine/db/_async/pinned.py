@@ -13,7 +13,7 @@ from typing import LiteralString
 from psycopg import AsyncConnection, sql
 from psycopg.rows import TupleRow
 
-from context_engine.db._async.store import BEGIN_WRITE, CUSTOM_PLANS, PREPARE, AsyncStore, AsyncTransaction, Row
+from context_engine.db._async.store import BEGIN_WRITE, CUSTOM_PLANS, AsyncStore, AsyncTransaction, Row
 from context_engine.db.errors import translated
 from context_engine.retrieval.compose import Statement
 
@@ -55,6 +55,10 @@ class AsyncPinnedStore(AsyncStore):
         origin = {"origin": self._origin_schema} if "{origin}" in text else {}
         return super().render(text, **origin, **parts)
 
+    def has_idle(self) -> bool:
+        """Tell that there is no second connection: it would not see what this one wrote."""
+        return False
+
     @asynccontextmanager
     async def _transaction(self, begin: LiteralString) -> AsyncGenerator[AsyncTransaction]:
         with translated():
@@ -84,7 +88,7 @@ async def async_pin(store: AsyncStore, *, write: bool) -> AsyncGenerator[AsyncPi
         async with store.connection() as connection:
             await connection.execute(_BEGIN[write])
             try:
-                await connection.execute(PREPARE, (store.session_values[0], _NO_TIMEOUT, CUSTOM_PLANS))
+                await connection.execute(*store.configuration(CUSTOM_PLANS, {"statement_timeout": _NO_TIMEOUT}))
                 yield AsyncPinnedStore(store, connection)
             finally:
                 if not connection.closed:

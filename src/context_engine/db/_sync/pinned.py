@@ -14,7 +14,7 @@ from typing import LiteralString
 from psycopg import Connection, sql
 from psycopg.rows import TupleRow
 
-from context_engine.db._sync.store import BEGIN_WRITE, CUSTOM_PLANS, PREPARE, Row, Store, Transaction
+from context_engine.db._sync.store import BEGIN_WRITE, CUSTOM_PLANS, Row, Store, Transaction
 from context_engine.db.errors import translated
 from context_engine.retrieval.compose import Statement
 
@@ -54,6 +54,10 @@ class PinnedStore(Store):
         origin = {"origin": self._origin_schema} if "{origin}" in text else {}
         return super().render(text, **origin, **parts)
 
+    def has_idle(self) -> bool:
+        """Tell that there is no second connection: it would not see what this one wrote."""
+        return False
+
     @contextmanager
     def _transaction(self, begin: LiteralString) -> Generator[Transaction]:
         with translated():
@@ -83,7 +87,7 @@ def pin(store: Store, *, write: bool) -> Generator[PinnedStore]:
         with store.connection() as connection:
             connection.execute(_BEGIN[write])
             try:
-                connection.execute(PREPARE, (store.session_values[0], _NO_TIMEOUT, CUSTOM_PLANS))
+                connection.execute(*store.configuration(CUSTOM_PLANS, {"statement_timeout": _NO_TIMEOUT}))
                 yield PinnedStore(store, connection)
             finally:
                 if not connection.closed:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import Any, LiteralString
 
@@ -22,14 +22,10 @@ from context_engine.sql import load
 Row = tuple[Any, ...]
 
 _SET: LiteralString = "SELECT set_config(%s, %s, true)"
-_BEGIN_READ: LiteralString = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+BEGIN_READ: LiteralString = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 BEGIN_WRITE: LiteralString = "BEGIN ISOLATION LEVEL READ COMMITTED"
-PREPARE: LiteralString = (
-    "SELECT set_config('search_path', %s, true), set_config('statement_timeout', %s, true),"
-    " set_config('plan_cache_mode', %s, true)"
-)
 CUSTOM_PLANS = "force_custom_plan"
-_PLANS: dict[LiteralString, str] = {_BEGIN_READ: CUSTOM_PLANS, BEGIN_WRITE: "auto"}
+_PLANS: dict[LiteralString, str] = {BEGIN_READ: CUSTOM_PLANS, BEGIN_WRITE: "auto"}
 """How the server plans: what reads, anew each time; a writer's foreign keys, once for all of the rows that moved."""
 
 
@@ -42,20 +38,27 @@ class Transaction:
         self._begin: LiteralString = begin
         self._begun = False
 
-    def _open(self) -> None:
-        if not self._begun:
-            self._begun = True
+    @property
+    def process(self) -> int:
+        """The process that the connection was said to be served by."""
+        return self._connection.info.backend_pid
+
+    def _open(self, local: Mapping[str, str] | None = None) -> None:
+        """Begin, if that is still to be done, and set what holds until the end."""
+        begun, self._begun = self._begun, True
+        if not begun:
             self._connection.execute(self._begin)
-            values = (*self._store.session_values, _PLANS.get(self._begin, CUSTOM_PLANS))
-            self._connection.execute(PREPARE, values)
+        if not begun or local:
+            plans = _PLANS.get(self._begin, CUSTOM_PLANS)
+            self._connection.execute(*self._store.configuration(plans, local or {}))
 
     def run(self, *statements: Statement) -> list[list[Row]]:
         """Run statements in one round trip, each with its own settings; returns the rows of each."""
         cursors: list[Cursor[TupleRow]] = []
         with self._connection.pipeline():
-            self._open()
+            self._open({name: value for statement in statements for name, value in statement.local.items()})
             for statement in statements:
-                for name, value in (statement.local | statement.settings).items():
+                for name, value in statement.settings.items():
                     self._connection.execute(_SET, (name, value))
                 text = self._store.render(statement.text)
                 cursors.append(self._connection.execute(text, statement.params))
@@ -150,7 +153,7 @@ class Store:
         self._url = url
         self._pool = ConnectionPool(
             url,
-            min_size=1,
+            min_size=min(2, settings.pool_size),  # a search may use two at once
             max_size=settings.pool_size,
             open=False,
             timeout=settings.connect_timeout_s,
@@ -201,6 +204,13 @@ class Store:
                 self._rendered[text] = rendered
         return rendered
 
+    def configuration(self, plans: str, more: Mapping[str, str]) -> tuple[bytes, list[str]]:
+        """Write the statement that sets what a transaction needs, and its values: one is sooner sent than several."""
+        path, timeout_ms = self.session_values
+        settings = {"search_path": path, "statement_timeout": timeout_ms, "plan_cache_mode": plans, **more}
+        calls = ", ".join(["set_config(%s, %s, true)"] * len(settings))
+        return f"SELECT {calls}".encode(), [part for pair in settings.items() for part in pair]
+
     def locate_extensions(self) -> None:
         """Find the schemas of the extensions and put them, and nothing else, on the search path.
 
@@ -227,7 +237,7 @@ class Store:
     @contextmanager
     def read(self) -> Generator[Transaction]:
         """Open a read-only transaction on one snapshot."""
-        with self._transaction(_BEGIN_READ) as transaction:
+        with self._transaction(BEGIN_READ) as transaction:
             yield transaction
 
     @contextmanager
@@ -236,10 +246,20 @@ class Store:
         with self._transaction(BEGIN_WRITE) as transaction:
             yield transaction
 
+    def has_idle(self) -> bool:
+        """Whether at least half of the open connections lie idle."""
+        stats = self._pool.get_stats()
+        idle = stats.get("pool_available", 0)
+        return idle > 0 and 2 * idle >= stats.get("pool_size", 0)
+
     @contextmanager
-    def connection(self) -> Generator[Connection[TupleRow]]:
-        """Lend a connection; where it breaks, those that lie idle are looked at too, so that the next call has none."""
-        with self._pool.connection() as connection:
+    def connection(self, timeout: float | None = None) -> Generator[Connection[TupleRow]]:
+        """Lend a connection; where it breaks, those that lie idle are looked at too, so that the next call has none.
+
+        Args:
+            timeout: how long to wait for one, in seconds; None waits `storage.connect_timeout_s`.
+        """
+        with self._pool.connection(timeout) as connection:
             try:
                 yield connection
             finally:

@@ -3,9 +3,10 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from context_engine.access import Scope
+from context_engine.db._sync.beside import Answer, Beside
 from context_engine.db._sync.store import Row, Store, Transaction
 from context_engine.engine._sync.spelling import Speller
 from context_engine.errors import LegError, StoreError
@@ -16,7 +17,7 @@ from context_engine.model import (
     SearchReport,
     SearchResult,
 )
-from context_engine.names import LegName
+from context_engine.names import LEGS, TEXT_LEGS, LegName
 from context_engine.retrieval import legs
 from context_engine.retrieval.bm25 import rarity
 from context_engine.retrieval.compose import Statement, Visibility, compose, resolve_scope
@@ -27,6 +28,9 @@ from context_engine.retrieval.shape import adapt, is_lookup
 from context_engine.settings import Settings
 from context_engine.sql import load
 from context_engine.text.analyse import Analyser
+
+_WORTH_A_CONNECTION = 1_500
+"""Visible chunks; the vectors of fewer are scanned sooner than a snapshot is shared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,7 @@ class SearchRequest:
 
 @dataclass(slots=True)
 class _Run:
-    """What a search has found so far."""
+    """What a search has found so far; `aside` is the vector leg where it is under way on a second connection."""
 
     reports: dict[LegName, LegReport] = field(default_factory=dict[LegName, LegReport])
     lists: dict[LegName, list[Candidate]] = field(default_factory=dict[LegName, list[Candidate]])
@@ -65,6 +69,7 @@ class _Run:
     weights: dict[LegName, float] = field(default_factory=dict[LegName, float])
     rarity: float = 1.0
     lookup: bool = False
+    aside: tuple[Route, Answer] | None = None
 
     def take(self, leg: LegName, route: Route, rows: Sequence[Row]) -> None:
         """Keep a leg's rows."""
@@ -84,6 +89,7 @@ class Searcher:
         self._store = store
         self._settings = settings
         self._speller = Speller(analyser, settings.search)
+        self._beside = Beside(store)
 
     def search(self, request: SearchRequest) -> SearchResult:
         """Run a search; where a leg fails, run it again with each leg by itself, and report the one.
@@ -107,9 +113,13 @@ class Searcher:
             visibility, index = self._resolve(transaction, request.scope)
             run.chunks = visibility.chunks
             _lap(run, "scope", started)
-            frequencies = self._statistics(transaction, request, visibility, run)
-            run.rarity = rarity(run.chunks, frequencies.values())
-            self._legs(transaction, request, visibility, run, frequencies, index, apart)
+            vector = None if apart else self._vector_aside(request, visibility, index)
+            with self._beside.ask(transaction, vector and vector.statement) as answer:
+                if vector and answer:
+                    run.aside = vector, answer
+                frequencies = self._statistics(transaction, request, visibility, run)
+                run.rarity = rarity(run.chunks, frequencies.values())
+                self._legs(transaction, request, visibility, run, frequencies, index, apart)
             fused = self._fuse(request, run)
             mark = time.perf_counter()
             rows = self._hydrate(transaction, visibility, fused)
@@ -157,23 +167,7 @@ class Searcher:
         apart: bool,
     ) -> None:
         mark = time.perf_counter()
-        settings = self._settings.search
-        limit = settings.limit("ann", request.top_k)
-        routes: dict[LegName, Route] = {}
-        if request.wants("fts"):
-            lexical = legs.fts(
-                visibility,
-                request.question,
-                frequencies,
-                run.chunks,
-                self._settings,
-                settings.limit("fts", request.top_k),
-            )
-            if lexical:
-                routes["fts"] = lexical
-        if request.wants("ann") and request.embedding and run.chunks:
-            asked = visibility, request.question, request.embedding, run.chunks, index
-            routes["ann"] = legs.ann(*asked, self._settings, limit, request.exact)
+        routes = self._routes(request, visibility, run, frequencies, index)
         fuzzy: Route | None = None
         if request.wants("trgm") and request.question.terms:
             try:
@@ -181,11 +175,58 @@ class Searcher:
             except StoreError as error:  # a failed look-up of spellings is the fuzzy leg's own
                 run.note("trgm", "failed", str(error))
         self._ask_all(transaction, request, visibility, run, routes, fuzzy, frequencies, apart)
-        self._complete_ann(transaction, request, visibility, run, limit)
+        if run.aside:
+            vector, answer = run.aside
+            rows = answer.rows()
+            if rows is None:
+                self._ask(transaction, {"ann": vector}, run, apart)
+            else:
+                run.take("ann", vector, rows)
+        self._complete_ann(transaction, request, visibility, run)
         for leg, weight in request.weights.items():
             if leg not in run.reports:
                 run.note(leg, "empty" if weight > 0 else "off")
         _lap(run, "legs", mark)
+
+    def _routes(
+        self,
+        request: SearchRequest,
+        visibility: Visibility,
+        run: _Run,
+        frequencies: Mapping[str, int],
+        index: VectorIndex | None,
+    ) -> dict[LegName, Route]:
+        """Choose how the lexical leg, and the vector leg unless it is under way, are to be run."""
+        routes: dict[LegName, Route] = {}
+        if request.wants("fts"):
+            limit = self._settings.search.limit("fts", request.top_k)
+            asked = visibility, request.question, frequencies, run.chunks, self._settings, limit
+            lexical = legs.fts(*asked)
+            if lexical:
+                routes["fts"] = lexical
+        vector = None if run.aside else self._vector(request, visibility, run.chunks, index)
+        if vector:
+            routes["ann"] = vector
+        return routes
+
+    def _vector(
+        self, request: SearchRequest, visibility: Visibility, chunks: int, index: VectorIndex | None
+    ) -> Route | None:
+        if not (request.wants("ann") and request.embedding and chunks):
+            return None
+        limit = self._settings.search.limit("ann", request.top_k)
+        asked = visibility, request.question, request.embedding, chunks, index
+        return legs.ann(*asked, self._settings, limit, request.exact)
+
+    def _vector_aside(self, request: SearchRequest, visibility: Visibility, index: VectorIndex | None) -> Route | None:
+        """Return the vector leg where it is worth a second connection, which has to be told who asks."""
+        beside_text = request.question.terms and any(request.wants(leg) for leg in TEXT_LEGS)
+        worth = visibility.chunks >= _WORTH_A_CONNECTION and not request.scope.narrowed_by_document
+        if not (self._settings.search.legs_at_once and beside_text and worth):
+            return None
+        vector = self._vector(request, visibility, visibility.chunks, index)
+        local = resolve_scope(request.scope).local
+        return vector and replace(vector, statement=replace(vector.statement, local=local))
 
     def _complete_ann(
         self,
@@ -193,10 +234,10 @@ class Searcher:
         request: SearchRequest,
         visibility: Visibility,
         run: _Run,
-        limit: int,
     ) -> None:
         """Go on exactly where the index gave fewer rows than there are."""
         report = run.reports.get("ann")
+        limit = self._settings.search.limit("ann", request.top_k)
         short = len(run.lists.get("ann", ())) < min(limit, run.chunks)
         if report and report.route == "ivf" and short and request.embedding:
             route = legs.ann_exact(visibility, request.question, request.embedding, limit)
@@ -305,7 +346,7 @@ def _result(fused: Sequence[Fused], rows: Sequence[Row], run: _Run, question: Qu
         position, text, *document = texts[hit.chunk_id]
         info = DocumentInfo(*document)
         hits.append(Hit(hit.chunk_id, position, text.strip(), hit.score, info, hit.legs))
-    reports = run.reports
+    reports: dict[LegName, LegReport] = {leg: run.reports[leg] for leg in LEGS if leg in run.reports}
     return SearchResult(
         tuple(hits),
         SearchReport(
