@@ -15,9 +15,18 @@ from promise import COUNTS, Database
 from psycopg import sql
 
 from context_engine.db.embedded import EmbeddedServer
+from context_engine.engine._sync import search
 from context_engine.names import VectorType
 
 _numbers = itertools.count()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def beside_the_text_legs() -> Iterator[None]:
+    """Have the vector leg of every hybrid search run on a second connection, as for who sees many chunks."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(search, "_WORTH_A_CONNECTION", 0)
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from case_support import DEADLINE_S, at_once, doc, found
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from context_engine import TRUSTED, Engine
+from context_engine.engine._sync import search
 
 PGBOUNCER = shutil.which("pgbouncer", path="/usr/sbin:/usr/bin:/usr/local/bin:/opt/homebrew/bin")
 pytestmark = pytest.mark.skipif(PGBOUNCER is None, reason="pgbouncer is not installed")
@@ -64,7 +65,12 @@ def _wait_until_it_listens(port: int, process: subprocess.Popen[bytes]) -> None:
     pytest.fail(process.stderr.read().decode())
 
 
-def test_p50_one_query_twenty_times(pooled_url: str, new_engine: Callable[..., Engine]) -> None:
+@pytest.mark.parametrize("worth", [1_500, 0])
+def test_p50_one_query_twenty_times(
+    worth: int, pooled_url: str, new_engine: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Whoever sees many chunks has a second connection, but not from a pooler, which may have no more to give.
+    monkeypatch.setattr(search, "_WORTH_A_CONNECTION", worth)
     engine = new_engine(pooled_url, storage={"pool_size": 4})
     engine.ingest([doc("ada's", "an otter swims", ["ada"]), doc("bo's", "the otter eats", ["bo"])])
 
@@ -76,6 +82,7 @@ def test_p50_one_query_twenty_times(pooled_url: str, new_engine: Callable[..., E
     engine.set_acl(engine.search("otter", principals=["ada"]).hits[0].document.id, ["bo"])
     assert len(engine.search("otter", principals=["bo"]).hits) == 2
     assert engine.count(principals=TRUSTED).documents == 2
+    assert engine._opened.searcher._beside._possible is bool(worth)
 
 
 def test_p50_verify_and_explain_through_it(pooled_url: str, new_engine: Callable[..., Engine]) -> None:

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from case_support import Background, check_stored, doc, found, one, only, waits_for_a_lock
 
-from context_engine import TRUSTED, Engine, Maintenance
+from context_engine import TRUSTED, Engine, Maintenance, ModelMismatch
 from context_engine.db._sync import vector_index
 from context_engine.names import Progress
 
@@ -158,8 +158,19 @@ def test_a_database_of_an_older_schema_is_brought_up_to_date(new_engine: NewEngi
             connection.execute(f"DROP TABLE context_engine.{table}")
         connection.execute("DELETE FROM context_engine.migration WHERE version > 1")
         connection.execute("DELETE FROM context_engine.setting WHERE name = 'vector_index'")
+        for lexicon in (
+            "TABLE context_engine.lexicon RENAME COLUMN keys TO deletions",
+            "TABLE context_engine.lexicon RENAME CONSTRAINT lexicon_keys_not_null TO lexicon_deletions_not_null",
+            "INDEX context_engine.lexicon_keys RENAME TO lexicon_deletions",
+        ):
+            connection.execute(f"ALTER {lexicon}")
+        connection.execute("CREATE INDEX lexicon_trigrams ON context_engine.lexicon (length(word))")
+        connection.execute("UPDATE context_engine.setting SET value = %s WHERE name = 'analyser'", ['{"name": "2"}'])
     again = new_engine(database_url, storage=MANY)
-    assert again.migrate() == ["0002_word_tally", "0003_inverted_lists", "0004_audit", "0005_document_by_acl"]
+    with pytest.raises(ModelMismatch, match="reindex"):
+        again.migrate()
+    assert again.reindex() == 150
+    assert again.migrate() == []
     assert (waiting(database_url), answers(again)) == (150, before)
     again.maintain(rebuild=True)
     assert answers(again) == before

@@ -176,9 +176,11 @@ def test_a_statement_defines_only_what_it_names(store: Store) -> None:
 @pytest.mark.parametrize(("stored", "few"), [(0, True), (-1, True), (400, True), (399, False)])
 def test_who_sees_little_of_what_is_stored_is_found_by_class(stored: float, few: bool, store: Store) -> None:
     visibility = replace(resolve(store, ["a"]), chunks=100, stored=stored)
-    assert ("AND acl_id = ANY ((SELECT" in compose("read/count", visibility).text) is few
-    assert ("AND (acl_id IN (SELECT" in compose("read/count", visibility).text) is not few
-    assert ("AND acl_id = ANY (%" in compose("legs/fts_bm25", visibility).text) is few
+    many = replace(visibility, acls="{" + ",".join(map(str, range(1, 100))) + "}")
+    assert ("AND acl_id = ANY ((SELECT" in compose("read/count", many).text) is few
+    for seen, name in ((many, "legs/fts_bm25"), (visibility, "read/count"), (visibility, "legs/fts_bm25")):
+        assert ("AND acl_id = ANY (%" in compose(name, seen).text) is few
+        assert ("AND (acl_id IN (SELECT" in compose(name, seen).text) is not few
     assert "AND acl_id + 0 = ANY" in compose("read/hydrate", visibility).text
 
 
@@ -194,12 +196,16 @@ def test_every_reading_statement_is_listed() -> None:
 
 @pytest.mark.parametrize("planner", PLANNERS)
 @pytest.mark.parametrize("name", READS)
-def test_every_scan_carries_the_access_condition(name: str, planner: str, store: Store) -> None:
+def test_every_scan_carries_the_access_condition(
+    name: str, planner: str, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for turn, principals in enumerate(([], ["a"], ["a", "b", "user:7"])):
         for number, filters in enumerate(COMBINATIONS):
             # In turn as for who sees little of what is stored, and for who sees much.
             visibility = replace(resolve(store, principals, filters), stored=(turn + number) % 2)
             assert visibility.acls is not None
+            # As for a few classes, and for many.
+            monkeypatch.setattr(compose_module, "_MANY_CLASSES", (turn + number // 2) % 2 * 64)
             plan = explain(store, STATEMENTS[name](visibility), PLANNERS[planner])
             assert guarded_scans(plan), "the statement reads nothing: the check would be empty"
             assert unguarded(plan, visibility.acls) == [], (principals, filters)
@@ -238,11 +244,13 @@ def test_the_check_fails_for_each_statement_once_it_reads_bare_tables(name: str,
     assert unguarded(explain(store, replace(statement, text=text)), visibility.acls)
 
 
+@pytest.mark.parametrize("many", [0, 64])
 @pytest.mark.parametrize("stored", [0, 399])
 @pytest.mark.parametrize("name", READS)
 def test_the_check_fails_where_others_than_the_visible_classes_are_listed(
-    name: str, stored: float, store: Store
+    name: str, stored: float, many: int, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(compose_module, "_MANY_CLASSES", many)
     visibility = replace(resolve(store, ["a"]), stored=stored)
     assert visibility.acls is not None
     others = replace(visibility, acls=visibility.acls.replace("}", ",9999}"))

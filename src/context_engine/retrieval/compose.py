@@ -37,9 +37,11 @@ READS: Final[tuple[LiteralString, ...]] = (
 """Every statement that reads documents; each is under the plan check."""
 
 
-Way = Literal["class", "either", "row", "key"]
+Way = Literal["class", "list", "row", "key"]
 """How a statement finds its rows, and with it how it says which access classes are visible: see visible.sql."""
 
+_MANY_CLASSES: Final = 64
+"""Of so many classes each holds little, and the index of classes is the way; of fewer the planner has statistics."""
 FEW: Final = 0.25
 _FEW_VECTORS: Final = 0.75
 """Up to this share of all chunks a caller's rows are found by their access classes; rows of vectors are wide."""
@@ -129,7 +131,8 @@ def _way(name: LiteralString, visibility: Visibility) -> Way:
         return "key"
     if name in _BY_ROW or not visibility.is_within(_FEW_VECTORS if name == "legs/ann_exact" else FEW):
         return "row"
-    return "either" if name in _BY_WORD else "class"
+    few_classes = (visibility.acls or "").count(",") < _MANY_CLASSES
+    return "list" if name in _BY_WORD or few_classes else "class"
 
 
 def _marks(visibility: Visibility, way: Way) -> frozenset[str]:

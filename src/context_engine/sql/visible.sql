@@ -1,15 +1,15 @@
 -- The one place that says which rows a statement may see. A line marked "if" stays only where it applies: "scoped" for
 -- every caller but TRUSTED, the others for the filters that the call gives. Legs mark lines alike. The condition on the
 -- access class is written in four ways, by how the statement finds its rows, so that neither planning nor running it takes
--- time for each class of a long list: by class, through the index of classes; by either, where the planner weighs that
--- index against another; by row, where many rows are found otherwise and each is looked up in a hashed list; by key, where
--- few are.
+-- time for each class of a long list: by class, through the index of classes; by list, where the planner weighs that
+-- index against other ways; by row, where many rows are found otherwise and each is looked up in a hashed list; by key,
+-- where few are.
 visible_document AS NOT MATERIALIZED (
     SELECT id, acl_id, source, external_id, name, metadata
     FROM {schema}.document
     WHERE true
         AND acl_id = ANY ((SELECT %(visible_acls)s::int[])::int[])                -- if scoped by class
-        AND acl_id = ANY (%(visible_acls)s::int[])                                -- if scoped by either
+        AND acl_id = ANY (%(visible_acls)s::int[])                                -- if scoped by list
         AND (acl_id IN (SELECT unnest(%(visible_acls)s::int[]))) IS TRUE          -- if scoped by row
         AND acl_id + 0 = ANY ((SELECT %(visible_acls)s::int[])::int[])            -- if scoped by key
         AND source = ANY (%(sources)s::text[])                                    -- if sources
@@ -21,7 +21,7 @@ visible_chunk AS NOT MATERIALIZED (
     FROM {schema}.chunk
     WHERE true
         AND acl_id = ANY ((SELECT %(visible_acls)s::int[])::int[])                -- if scoped by class
-        AND acl_id = ANY (%(visible_acls)s::int[])                                -- if scoped by either
+        AND acl_id = ANY (%(visible_acls)s::int[])                                -- if scoped by list
         AND (acl_id IN (SELECT unnest(%(visible_acls)s::int[]))) IS TRUE          -- if scoped by row
         AND acl_id + 0 = ANY ((SELECT %(visible_acls)s::int[])::int[])            -- if scoped by key
         AND document_id = ANY (%(documents)s::bigint[])                           -- if documents
@@ -32,7 +32,7 @@ visible_embedding AS NOT MATERIALIZED (
     FROM {schema}.embedding
     WHERE true
         AND acl_id = ANY ((SELECT %(visible_acls)s::int[])::int[])                -- if scoped by class
-        AND acl_id = ANY (%(visible_acls)s::int[])                                -- if scoped by either
+        AND acl_id = ANY (%(visible_acls)s::int[])                                -- if scoped by list
         AND (acl_id IN (SELECT unnest(%(visible_acls)s::int[]))) IS TRUE          -- if scoped by row
         AND acl_id + 0 = ANY ((SELECT %(visible_acls)s::int[])::int[])            -- if scoped by key
         AND document_id = ANY (%(documents)s::bigint[])                           -- if documents
