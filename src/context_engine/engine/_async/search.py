@@ -1,4 +1,4 @@
-"""One search: scope, statistics, legs, fusion, hydrate, in one read-only snapshot on one connection."""
+"""One search: scope, statistics, legs, fusion, hydrate, in one read-only snapshot."""
 
 import time
 from collections.abc import Mapping, Sequence
