@@ -1,5 +1,5 @@
 # Generated from engine/_async/search.py by tools/unasync.py: change that file instead.
-"""One search: scope, statistics, legs, fusion, hydrate, in one read-only snapshot on one connection."""
+"""One search: scope, statistics, legs, fusion, hydrate, in one read-only snapshot."""
 
 import time
 from collections.abc import Mapping, Sequence
