@@ -6,7 +6,7 @@ the very same rows, whatever the other processes do meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -46,14 +46,14 @@ class CachingOracle(Oracle):
 def _adopting(exported: str) -> Any:
     """Make a reading transaction take an exported snapshot, first thing."""
 
-    def open_(self: Transaction) -> None:
+    def open_(self: Transaction, local: Mapping[str, str] | None = None) -> None:
         if not self._begun:
             self._begun = True
             self._connection.execute(self._begin)
-            if self._begin == store._BEGIN_READ:
+            if self._begin == store.BEGIN_READ:
                 self._connection.execute(f"SET TRANSACTION SNAPSHOT '{exported}'")  # type: ignore[arg-type]
             plans = store._PLANS.get(self._begin, store.CUSTOM_PLANS)
-            self._connection.execute(store.PREPARE, (*self._store.session_values, plans))
+            self._connection.execute(*self._store.configuration(plans, local or {}))
 
     return open_
 

@@ -21,7 +21,7 @@ from context_engine.names import VectorType
 _numbers = itertools.count()
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def beside_the_text_legs() -> Iterator[None]:
     """Have the vector leg of every hybrid search run on a second connection, as for who sees many chunks."""
     with pytest.MonkeyPatch.context() as patch:
