@@ -8,7 +8,6 @@ from typing import Any
 
 import psycopg
 import pytest
-from psycopg import sql
 
 from context_engine import TRUSTED, Document, Engine, Settings, StoreError
 from context_engine.db._sync import beside as beside_module
@@ -108,21 +107,18 @@ def test_a_lock_that_another_has_is_not_waited_for(store: Store, admin: psycopg.
             assert answer is not None and answer.rows() is None
 
 
-@pytest.mark.parametrize("named", ["00000003-0000001B-7", "no snapshot"])
-def test_a_snapshot_that_the_server_does_not_know_ends_it(
-    named: str, store: Store, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "share",
+    [
+        "SELECT '00000003-0000001B-7', pg_postmaster_start_time()::text, pg_backend_pid()",
+        "SELECT 'no snapshot', pg_postmaster_start_time()::text, pg_backend_pid()",
+        "SELECT pg_export_snapshot(), '2001-01-01 00:00:00+00', pg_backend_pid()",
+    ],
+    ids=["unknown snapshot", "no snapshot", "another server"],
+)
+def test_what_another_server_says_does_not_count_and_ends_it(
+    share: str, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    share = sql.SQL("SELECT {}, pg_postmaster_start_time()::text, pg_backend_pid()").format(sql.Literal(named))
-    monkeypatch.setattr(beside_module, "_SHARE", share.as_string(None))
-    beside = Beside(store)
-    with store.read() as transaction, beside.ask(transaction, COUNT) as answer:
-        assert answer is not None and answer.rows() is None
-    with store.read() as transaction, beside.ask(transaction, COUNT) as answer:
-        assert answer is None
-
-
-def test_rows_of_another_server_do_not_count(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    share = "SELECT pg_export_snapshot(), '2001-01-01 00:00:00+00', pg_backend_pid()"
     monkeypatch.setattr(beside_module, "_SHARE", share)
     beside = Beside(store)
     with store.read() as transaction, beside.ask(transaction, COUNT) as answer:
@@ -204,6 +200,9 @@ def test_a_search_answers_alike_with_one_connection_and_two(
     assert always == [True, False, False, False, False, False, True, False, False]
 
 
+WAITING = "SELECT pid FROM pg_locks WHERE NOT granted AND relation = 'context_engine.embedding'::regclass"
+
+
 def test_a_search_goes_on_where_the_second_connection_cannot(
     new_engine: NewEngine, database_url: str, admin: psycopg.Connection[Any], always: list[bool]
 ) -> None:
@@ -211,17 +210,14 @@ def test_a_search_goes_on_where_the_second_connection_cannot(
     engine.ingest(DOCUMENTS)
     wanted = engine.search("otter swims 3", principals=["ada"]).hits
     done = threading.Event()
+    waited: set[Any] = set()
 
     def hold() -> None:
         with admin.transaction():
             admin.execute("LOCK TABLE context_engine.embedding IN ACCESS EXCLUSIVE MODE")
             done.set()
-            while not admin.execute(
-                "SELECT FROM pg_locks WHERE NOT granted AND relation = 'context_engine.embedding'::regclass"
-                " AND pid IN (SELECT pid FROM pg_stat_activity WHERE current_setting('lock_timeout') = '0')"
-            ).fetchall():
-                pass
-            admin.execute("SELECT pg_sleep(0.3)")
+            while len(waited) < 2:  # the second connection, which gives up, and then the first
+                waited.update(admin.execute(WAITING).fetchall())
 
     holder = threading.Thread(target=hold)
     holder.start()

@@ -12,12 +12,11 @@ from typing import Final
 from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
-from context_engine.retrieval.spelling_keys import max_edits
+from context_engine.retrieval.spelling_keys import LONGEST_ASKED, max_edits
 
 FEW_CHUNKS: Final = 200
 """A caller who sees at most this many chunks has all of their words compared; for others the lexicon is asked."""
 _SHORTEST_EXPANDED: Final = 4
-_LONGEST_EXPANDED: Final = 100
 
 
 def words_to_expand(terms: Sequence[str], frequencies: Mapping[str, int], below: int, at_most: int | None) -> list[str]:
@@ -26,7 +25,7 @@ def words_to_expand(terms: Sequence[str], frequencies: Mapping[str, int], below:
         term
         for term in terms
         if frequencies.get(term, 0) < below
-        and _SHORTEST_EXPANDED <= len(term) <= _LONGEST_EXPANDED
+        and _SHORTEST_EXPANDED <= len(term) <= LONGEST_ASKED
         and not term.replace(".", "").isdigit()
     ]
     if at_most is None or len(rare) <= at_most:

@@ -16,7 +16,8 @@ from typing import Final
 LONGEST_SHORT: Final = 7
 """Words of up to so many letters may be one edit away, longer ones two."""
 _SHORTEST: Final = 3
-_LONGEST: Final = 102
+LONGEST_ASKED: Final = 100
+"""No longer word is looked for."""
 _PIECES: Final = 4
 _PAIRS: Final = tuple(combinations(range(_PIECES), 2))
 _EDITS: Final = 2
@@ -44,7 +45,7 @@ def stored_keys(word: str) -> list[int]:
     keys: set[int] = set()
     if _SHORTEST <= len(word) <= LONGEST_SHORT + 1:
         keys |= _rests(word)
-    if LONGEST_SHORT + 1 - _EDITS <= len(word) <= _LONGEST:
+    if LONGEST_SHORT + 1 - _EDITS <= len(word) <= LONGEST_ASKED + _EDITS:
         cuts = _cuts(len(word))
         pieces = [word[first:last] for first, last in zip(cuts, cuts[1:], strict=False)]
         keys |= {_pair_key(len(word), one, other, pieces[one], pieces[other]) for one, other in _PAIRS}
